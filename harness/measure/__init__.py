@@ -1,0 +1,1 @@
+"""Measurement: price profiles, time breakdown, timelines, image quality."""

@@ -1,0 +1,1 @@
+"""The headline table and figure, from records only."""

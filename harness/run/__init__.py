@@ -1,0 +1,1 @@
+"""Running cells: rank processes, pairs in mirrored order, supervision."""

@@ -1,0 +1,1 @@
+"""Captures: COLMAP models checked before the first step, and procedural scenes that need no download."""

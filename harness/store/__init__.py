@@ -1,0 +1,1 @@
+"""Records: the typed result, cell identities, and where they lie on disk."""

@@ -1,0 +1,1 @@
+"""Transports: asynchronous collectives with join, start and finish stamps, and the link model."""

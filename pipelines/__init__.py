@@ -1,0 +1,1 @@
+"""Training recipes behind one Protocol, their renderers, and adapters to the published forks."""

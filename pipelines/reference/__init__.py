@@ -1,0 +1,1 @@
+"""Our own short implementations of the five recipes, device-agnostic."""

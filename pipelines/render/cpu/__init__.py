@@ -1,0 +1,1 @@
+"""The CPU renderer: 16×16 tiles, Numba kernels, one thread (D§12)."""
