@@ -25,6 +25,7 @@ class Blocking(IntFlag):
     MEMORY = 2  # its live state exceeds the memory budget
     NO_GAIN = 4  # the phase profile predicts no gain
     COUPLING = 8  # sas=paper: coupling above the limit
+    CHECKPOINT = 16  # a checkpoint is written here, at flushed state
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,24 @@
+"""How far one Adam update can move a column: c(t)·lr (D§6 Scopes; RUNTIME.md 4 has the derivation).
+
+By Cauchy-Schwarz over the gradient history, |m̂|/√v̂ ≤ c(t) with
+c(t) = (1-β1)/√(1-β2) · √((1-qᵗ)/(1-q)) · √(1-β2ᵗ)/(1-β1ᵗ), q = β1²/β2. It is tight (gradients growing like
+(β1/β2)^-i attain it), 1.0 at t = 1 and at most 7.2703. Rows whose moments were zeroed by a structural event
+satisfy it too, because a zero history is a history.
+"""
+
+from __future__ import annotations
+
+import math
+
+BETA1 = 0.9
+BETA2 = 0.999
+# float32 moments exceed the real bound by up to 1.2e-7 relative; 1e-4 covers that a thousand times over.
+ROUNDING = 1.0001
+
+
+def adam_bound(t: int) -> float:
+    """Largest |update| / lr of a column at Adam step `t` ≥ 1, after any gradients at all."""
+    q = BETA1 * BETA1 / BETA2
+    history = math.sqrt((1.0 - q**t) / (1.0 - q))
+    correction = math.sqrt(1.0 - BETA2**t) / (1.0 - BETA1**t)
+    return (1.0 - BETA1) / math.sqrt(1.0 - BETA2) * history * correction * ROUNDING

@@ -1,0 +1,75 @@
+"""Join stamps in shared memory: when each rank of a host joined each collective.
+
+Each rank writes its own cells before it launches the real collective, so once that is complete every stamp is
+visible, and every rank computes the same finish times without a timer thread or a further exchange.
+
+Legend: C collectives, W ranks.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from odin.comm.link import Link
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def stamp_folder() -> Path:
+    """Memory-backed where the system has it, so that stamps cost no disk."""
+    return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
+class JoinStamps:
+    """A float64 [C, W] board of monotonic seconds; 0 where a rank has not joined yet."""
+
+    def __init__(self, path: Path, capacity: int, ranks: int) -> None:
+        self._board = np.memmap(path, dtype=np.float64, mode="r+", shape=(capacity, ranks))
+        self.capacity = capacity
+
+    @classmethod
+    def create(cls, path: Path, capacity: int, ranks: int) -> None:
+        """Make an empty board at `path`; one rank does this before the others open it."""
+        with path.open("wb") as file:
+            file.truncate(capacity * ranks * 8)
+
+    def join(self, collective: int, rank: int, now: float) -> None:
+        """Stamp this rank's join."""
+        if collective >= self.capacity:
+            raise AssertionError(f"collective {collective} exceeds the {self.capacity} stamps of this cell")
+        self._board[collective, rank] = now
+
+    def last_join(self, collective: int) -> float:
+        """The latest join, or NaN while a rank is missing."""
+        row = self._board[collective]
+        return float(row.max()) if row.min() > 0 else float("nan")
+
+
+class FinishTimes:
+    """Finish times of a link's collectives in order: fin[k] = max(last join[k], fin[k-1]) + duration[k]."""
+
+    def __init__(self, stamps: JoinStamps, link: Link, ranks: int) -> None:
+        self._stamps, self._link, self._ranks = stamps, link, ranks
+        self._durations: list[float] = []
+        self._spans: list[tuple[float, float]] = []
+
+    def launched(self, nbytes: int) -> int:
+        """Register the next collective and return its number."""
+        self._durations.append(self._link.all_reduce_seconds(nbytes, self._ranks))
+        return len(self._durations) - 1
+
+    def last_join(self, collective: int) -> float:
+        """See JoinStamps.last_join."""
+        return self._stamps.last_join(collective)
+
+    def span(self, collective: int) -> tuple[float, float]:
+        """When the link began and ended delivering it. Every rank must have joined it and all before it."""
+        while len(self._spans) <= collective:
+            k = len(self._spans)
+            free = self._spans[-1][1] if k else 0.0
+            start = max(self._stamps.last_join(k), free)
+            self._spans.append((start, start + self._durations[k]))
+        return self._spans[collective]

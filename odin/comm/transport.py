@@ -1,0 +1,90 @@
+"""What the runtime needs of communication: asynchronous sums that complete in order, with stamps.
+
+Legend: W ranks. All stamps are seconds of one monotonic clock shared by the ranks of a host.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """When a collective was complete.
+
+    joined:    this rank joined
+    last_join: the last rank joined
+    start:     the transfer began: the last rank had joined and the link was free
+    finish:    the sum is usable on this rank
+    """
+
+    joined: float
+    last_join: float
+    start: float
+    finish: float
+
+
+class Handle(Protocol):
+    """A collective under way."""
+
+    nbytes: int
+
+    def wait(self) -> Arrival:
+        """Block until the sum is usable. May be called more than once."""
+        ...
+
+
+class Transport(Protocol):
+    """A group of ranks. Collectives complete in launch order, which must be the same on every rank."""
+
+    rank: int
+    ranks: int
+
+    def all_reduce(self, tensor: torch.Tensor) -> Handle:
+        """Start summing `tensor` over ranks in place."""
+        ...
+
+    def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
+        """Sum (`sum`) or maximum (`max`) over ranks, in place, at once. For statistics and checks, not timed."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait for every rank."""
+        ...
+
+    def close(self) -> None:
+        """Release what this transport holds; the process group itself stays."""
+        ...
+
+
+class _Done:
+    def __init__(self, nbytes: int, now: float) -> None:
+        self.nbytes = nbytes
+        self._arrival = Arrival(joined=now, last_join=now, start=now, finish=now)
+
+    def wait(self) -> Arrival:
+        return self._arrival
+
+
+class SingleRank:
+    """The transport of one rank: every sum is already complete."""
+
+    rank = 0
+    ranks = 1
+
+    def all_reduce(self, tensor: torch.Tensor) -> Handle:
+        """The sum of one rank is the tensor itself."""
+        return _Done(tensor.numel() * tensor.element_size(), time.monotonic())
+
+    def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
+        """Nothing to add."""
+
+    def barrier(self) -> None:
+        """Nobody to wait for."""
+
+    def close(self) -> None:
+        """Nothing is held."""

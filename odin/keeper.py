@@ -1,0 +1,145 @@
+"""Time keeping: phases, waits and joins of one rank, on the wall clock or padded to nominal times (D§7).
+
+Padding is to a deadline. Phases only move the deadline forward by their nominal time; the rank really sleeps
+where time becomes visible to others: when it joins a collective and when it begins to wait. A slow phase thus
+eats the next one's slack, and only being late at such a point counts as an overrun.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from odin.clock import sleep_until
+from odin.comm.transport import Arrival, Handle
+from odin.phases import Category, Phase
+
+# A point is late when it is missed by more than this: scheduler jitter and the launch of a real collective
+# (0.13–0.6 ms with gloo, RUNTIME.md 1).
+LATE_SECONDS = 1e-3
+
+
+@dataclass(kw_only=True)
+class Work:
+    """What a phase worked on; the features that its price is a function of (D§7)."""
+
+    rows: int = 0
+    entries: int = 0
+    fragments: int = 0
+    pixels: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One row of a rank's timeline. Times are monotonic seconds; `cpu` is thread CPU seconds of a phase."""
+
+    step: int
+    kind: str
+    name: str
+    category: str
+    start: float
+    end: float
+    last_join: float = float("nan")
+    nbytes: int = 0
+    work: Work = field(default_factory=Work)
+    cpu: float = 0.0
+
+
+class Keeper:
+    """Wall-clock time keeping: records what really happened."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.step = 0
+        self.points: list[int] = []
+        self.late_steps: set[int] = set()
+
+    def begin(self) -> float:
+        """Start the cell's clock and return its origin."""
+        return time.monotonic()
+
+    def now(self) -> float:
+        """The moment this rank has reached."""
+        return time.monotonic()
+
+    @contextmanager
+    def phase(self, phase: Phase, *, rows: int = 0, pixels: int = 0) -> Iterator[Work]:
+        """Time a phase. Work that is known only afterwards is set on the yielded object."""
+        work = Work(rows=rows, pixels=pixels)
+        start, cpu = time.monotonic(), time.thread_time()
+        yield work
+        self._close(phase, work, start, time.monotonic(), time.thread_time() - cpu)
+
+    def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
+        self._add("phase", phase.value, phase.category, start, end, work=work, cpu=cpu)
+
+    def _add(self, kind: str, name: str, category: Category, start: float, end: float, **more: object) -> None:
+        fields = {"step": self.step, "kind": kind, "name": name, "category": category.value}
+        self.entries.append(Entry(**fields, start=start, end=end, **more))  # type: ignore[arg-type]
+
+    def visible(self) -> None:
+        """Called right before a join or a wait; `points` remembers how many entries there were."""
+        self.points.append(len(self.entries))
+
+    def wait(self, handle: Handle, name: str) -> Arrival:
+        """Wait for a collective and record how long and for whom."""
+        self.visible()
+        start = time.monotonic()
+        arrival = handle.wait()
+        self._waited(name, start, max(arrival.finish, start), arrival, handle.nbytes)
+        return arrival
+
+    def _waited(self, name: str, start: float, end: float, arrival: Arrival, nbytes: int) -> None:
+        last = arrival.last_join
+        self._add("wait", name, Category.WAIT, start, end, last_join=last)
+        self._add("collective", name, Category.LINK, arrival.start, arrival.finish, last_join=last, nbytes=nbytes)
+
+
+Price = Callable[[str, Work], float]
+
+
+class PaddedKeeper(Keeper):
+    """Time keeping on nominal phase times: the maths is real, its duration is the profile's.
+
+    price: (phase name, work) → nominal seconds, already multiplied by the padding factor s
+    """
+
+    def __init__(self, price: Price) -> None:
+        super().__init__()
+        self._price = price
+        self._deadline = 0.0
+
+    def begin(self) -> float:
+        """Start the cell's clock; the first deadline is now."""
+        self._deadline = time.monotonic()
+        return self._deadline
+
+    def now(self) -> float:
+        """The deadline reached so far."""
+        return self._deadline
+
+    def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
+        start = self._deadline
+        self._deadline += self._price(phase.value, work)
+        self._add("phase", phase.value, phase.category, start, self._deadline, work=work, cpu=cpu)
+
+    def visible(self) -> None:
+        """Sleep to the deadline, or note that the real work was late."""
+        now = time.monotonic()
+        super().visible()
+        if now > self._deadline + LATE_SECONDS:
+            self.late_steps.add(self.step)
+            self._add("phase", Phase.OVERRUN.value, Phase.OVERRUN.category, self._deadline, now)
+        sleep_until(self._deadline)
+        self._deadline = max(self._deadline, now)
+
+    def wait(self, handle: Handle, name: str) -> Arrival:
+        """Wait, then start the next deadline where the wait ended."""
+        self.visible()
+        start = self._deadline
+        arrival = handle.wait()
+        self._deadline = max(start, arrival.finish)
+        self._waited(name, start, self._deadline, arrival, handle.nbytes)
+        return arrival

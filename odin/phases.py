@@ -1,0 +1,49 @@
+"""Phases of a step and what each counts as when lost time is added up (D§7)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Category(Enum):
+    """useful = render, loss, backward, update; the rest is lost."""
+
+    USEFUL = "useful"
+    ODIN = "odin"
+    STRUCTURAL = "structural"
+    WAIT = "wait"
+    LINK = "link"
+
+
+class Phase(Enum):
+    """A named piece of a rank's step. The value is its name on the timeline and in price profiles."""
+
+    CULL = "cull"  # preselect the rows of an own view (arms without scopes)
+    PROJECT = "project"
+    BIN = "bin"
+    COLOUR = "colour"
+    BLEND = "blend"
+    LOSS = "loss"
+    BLEND_BACKWARD = "blend_backward"
+    COLOUR_BACKWARD = "colour_backward"
+    PROJECTION_BACKWARD = "projection_backward"
+    UPDATE = "update"  # Adam on rows whose reduced gradient has arrived
+    CLEAR = "clear"  # zero a slot and lay out its segments
+
+    SCOPES = "scopes"  # conservative scopes of all views of a step
+    HAZARDS = "hazards"  # intersect scopes, fix the partition
+    ZERO_STEP = "zero_step"  # momentum-only step of rows without gradient
+    CORRECT = "correct"  # predicted reads: zero-gradient step → real step
+
+    STRUCTURE = "structure"  # densify, prune, reset, reorder
+    OVERRUN = "overrun"  # padded runs: real work later than its deadline
+
+    @property
+    def category(self) -> Category:
+        """What this phase counts as."""
+        if self in _ODIN:
+            return Category.ODIN
+        return Category.STRUCTURAL if self is Phase.STRUCTURE else Category.USEFUL
+
+
+_ODIN = frozenset({Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT})

@@ -1,0 +1,26 @@
+"""The ahead-of-time planner: tracks and cameras in, one immutable `Plan` out (§4.1–4.2)."""
+
+from odin.planner.build import build_plan
+from odin.planner.frustum import Frusta, frustum_graph
+from odin.planner.partition import partition, region_coupling
+from odin.planner.quality import order_quality
+from odin.planner.rlg import LocalityGraph, graph_from_pairs, locality_graph
+from odin.planner.schedule import StepOrder, blocking_flags, schedule_steps
+from odin.planner.stream import epoch_order, random_units
+
+__all__ = [
+    "Frusta",
+    "LocalityGraph",
+    "StepOrder",
+    "blocking_flags",
+    "build_plan",
+    "epoch_order",
+    "frustum_graph",
+    "graph_from_pairs",
+    "locality_graph",
+    "order_quality",
+    "partition",
+    "random_units",
+    "region_coupling",
+    "schedule_steps",
+]

@@ -1,0 +1,154 @@
+"""The training loop of every arm (§4.3, D§6 Program points).
+
+All arms run this loop over the same recipe, plan and row kernel; they differ only in their publication policy.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from odin.arms import Arm, Waits
+from odin.comm.transport import Transport
+from odin.errors import RunError
+from odin.keeper import Keeper
+from odin.phases import Phase
+from odin.plan import Blocking, Plan
+from odin.publication import (
+    PredictedPublication,
+    Publication,
+    UrgentPublication,
+    WaitingPublication,
+)
+from odin.recipe import Event, Frame, Recipe
+
+POLICIES: dict[Waits, type[Publication]] = {
+    Waits.ALL: WaitingPublication,
+    Waits.URGENT: UrgentPublication,
+    Waits.NOTHING: PredictedPublication,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRecord:
+    """One step of one rank: monotonic seconds, mean loss of its views, whether a structural event followed."""
+
+    step: int
+    start: float
+    end: float
+    structural: bool
+    loss: float
+
+
+OnStep = Callable[[StepRecord], None]
+
+
+class Runtime:
+    """Trains a recipe along a plan under one arm. `version` counts structural events so far."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        plan: Plan,
+        arm: Arm,
+        transport: Transport,
+        keeper: Keeper,
+        *,
+        version: int = 0,
+        policy: type[Publication] | None = None,
+    ) -> None:
+        self.recipe, self.plan, self.transport, self.keeper = recipe, plan, transport, keeper
+        self.publication = (policy or POLICIES[arm.waits])(recipe, plan, transport, keeper)
+        self.version = version
+        self.records: list[StepRecord] = []
+
+    def run(self, start: int = 0, on_step: OnStep | None = None) -> None:
+        """Train steps start…plan.steps-1. State is flushed when it returns, and at every blocking window."""
+        self.keeper.step = start
+        self._moment = self.keeper.begin()
+        self.publication.restart(start)
+        for step in range(start, self.plan.steps):
+            record = self._step(step)
+            self.records.append(record)
+            if on_step is not None:
+                on_step(record)
+
+    def _step(self, step: int) -> StepRecord:
+        self.keeper.step = step
+        events = self.recipe.events_after(step)
+        loss = self._unit(step)
+        if Event.DENSIFY in events:
+            self.publication.abandon(step)
+        else:
+            self.publication.close(step)
+        if events:
+            self._restructure(step, events)
+        if step + 1 < self.plan.steps and self.plan.blocking[step]:
+            self.publication.restart(step + 1)
+        start, self._moment = self._moment, self.keeper.now()
+        return StepRecord(step=step, start=start, end=self._moment, structural=bool(events), loss=loss)
+
+    def _unit(self, step: int) -> float:
+        """Project and bin every view of the unit, then blend and go backward view by view; the mean loss."""
+        publication, views = self.publication, self.plan.units[step, self.transport.rank]
+        publication.open(step)
+        self.slot = publication.ledger.slot(step)
+        frames = []
+        for position, view in enumerate(views):
+            publication.before_projection(step, position)
+            rows = publication.rows_for(step, position)
+            frames.append(self.recipe.project(int(view), rows, self.keeper))
+        losses = []
+        for position, frame in enumerate(frames):
+            losses.append(self.recipe.render(frame, self.keeper))
+            self._backward(step, frame, last=position == len(frames) - 1)
+        return float(np.mean(losses))
+
+    def _backward(self, step: int, frame: Frame, *, last: bool) -> None:
+        slot = self.slot
+        with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=len(frame.rows)):
+            slot.add(1, frame.rows, self.recipe.backward_colours(frame))
+        if last:
+            self.publication.colours_done(step)
+        with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(frame.rows)):
+            slot.add(0, frame.rows, self.recipe.backward_geometry(frame))
+
+    def _restructure(self, step: int, events: Event) -> None:
+        """Structural barrier: everything is published; afterwards replicas must be the same."""
+        if not self.plan.blocking[step : step + 1].any() and step + 1 < self.plan.steps:
+            raise AssertionError(f"structural event after step {step}, but its window is not blocking")
+        self.publication.ledger.require_flushed()
+        self.version += 1
+        self.recipe.restructure(step, events, self.version, self._reduce, self.keeper)
+        with self.keeper.phase(Phase.STRUCTURE, rows=len(self.recipe.table)):
+            self.require_equal_replicas(step)
+
+    def _reduce(self, tensor: torch.Tensor) -> None:
+        self.keeper.visible()
+        self.keeper.wait(self.transport.all_reduce(tensor), "statistics")
+
+    def require_equal_replicas(self, step: int) -> None:
+        """Raise RunError naming the ranks whose table differs from rank 0's."""
+        table = self.recipe.table
+        mine = zlib.crc32(table.parameters.numpy().tobytes(), table.t)
+        hashes = torch.zeros(self.transport.ranks, dtype=torch.int64)
+        hashes[self.transport.rank] = mine
+        self.transport.reduce_now(hashes)
+        differing = [r for r in range(self.transport.ranks) if hashes[r] != hashes[0]]
+        if differing:
+            raise RunError(
+                f"After the structural event at step {step} the parameters of rank(s) {differing} differ from "
+                "rank 0's. Replicas must stay identical; a rank has read or reduced something else. The run was "
+                "stopped and its record is marked failed."
+            )
+
+
+def checkpoint_boundaries(plan: Plan, every: int) -> Plan:
+    """The same plan with a blocking window after every `every`-th step, so that state is flushed there."""
+    blocking = plan.blocking.copy()
+    blocking[every - 1 :: every] |= Blocking.CHECKPOINT
+    return replace(plan, blocking=blocking)

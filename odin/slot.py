@@ -1,0 +1,103 @@
+"""Gradient slots: the [N, D] gradient of one step, stored in the order in which it travels.
+
+A slot is one flat buffer. Its partition cuts it into segments, each a contiguous slice and one collective; a
+segment holds some rows of some column groups. Because the partition is fixed before a step's first backward,
+gradients are added straight to their place and a launch copies nothing (D§6 Segments).
+
+Legend: N rows, D columns, G groups, R rows of one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+
+from odin.layout import ColumnLayout
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentSpec:
+    """Rows (int32 [R], ascending) and group indices that travel together."""
+
+    name: str
+    rows: NDArray[np.int32]
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A laid-out segment: elements start…stop-1 of the slot."""
+
+    spec: SegmentSpec
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """Name on the timeline, e.g. `urgent`."""
+        return self.spec.name
+
+
+@njit(nogil=True, cache=True)
+def _place(offsets: NDArray, rows: NDArray, start: int, stride: int) -> None:
+    for k in range(rows.shape[0]):
+        offsets[rows[k]] = start + k * stride
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add(buffer: NDArray, offsets: NDArray, rows: NDArray, gradient: NDArray) -> None:
+    width = gradient.shape[1]
+    for k in range(rows.shape[0]):
+        base = offsets[rows[k]]
+        for c in range(width):
+            buffer[base + c] += gradient[k, c]
+
+
+class GradientSlot:
+    """One step's gradient and communication buffer. `values` is float32 [N·D]; `offsets` is int64 [G, N]."""
+
+    def __init__(self, rows: int, layout: ColumnLayout) -> None:
+        self.layout = layout
+        self.row_count = rows
+        self.tensor = torch.zeros(rows * layout.columns, dtype=torch.float32)
+        self.values: NDArray[np.float32] = self.tensor.numpy()
+        self.offsets = np.zeros((len(layout.groups), rows), np.int64)
+        self.segments: tuple[Segment, ...] = ()
+
+    def partition(self, specs: Sequence[SegmentSpec]) -> None:
+        """Zero the slot and lay out segments in link order. They must cover every row of every group once."""
+        self.tensor.zero_()
+        segments, start = [], 0
+        for spec in specs:
+            stride = sum(self.layout.groups[g].width for g in spec.groups)
+            inner = start
+            for g in spec.groups:
+                _place(self.offsets[g], spec.rows, inner, stride)
+                inner += self.layout.groups[g].width
+            stop = start + stride * len(spec.rows)
+            segments.append(Segment(spec=spec, start=start, stop=stop))
+            start = stop
+        if start != len(self.values):
+            raise AssertionError(f"segments cover {start} of {len(self.values)} elements of the slot")
+        self.segments = tuple(segments)
+
+    def add(self, group: int, rows: NDArray[np.int32], gradient: NDArray[np.float32]) -> None:
+        """Add a view's gradient, float32 [R, width of group], at `rows` (int32 [R], each at most once)."""
+        _add(self.values, self.offsets[group], rows, gradient)
+
+    def slice(self, segment: Segment) -> torch.Tensor:
+        """The segment's elements, sharing storage."""
+        return self.tensor[segment.start : segment.stop]
+
+    def dense(self) -> NDArray[np.float32]:
+        """The gradient as a fresh [N, D] array in column order (reference for tests)."""
+        out = np.zeros((self.row_count, self.layout.columns), np.float32)
+        for group, offsets in zip(self.layout.groups, self.offsets, strict=True):
+            index = offsets[:, None] + np.arange(group.width)
+            out[:, group.first : group.last] = self.values[index]
+        return out

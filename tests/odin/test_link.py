@@ -1,0 +1,59 @@
+"""The link model: order, slowest rank, durations; and that its checks refuse nonsense."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from odin.comm.link import Link, link_for_exposure
+from odin.comm.stamps import FinishTimes, JoinStamps
+from odin.errors import InputError
+
+
+def board(tmp_path: Path, ranks: int = 2) -> JoinStamps:
+    JoinStamps.create(tmp_path / "stamps", 8, ranks)
+    return JoinStamps(tmp_path / "stamps", 8, ranks)
+
+
+def test_a_collective_waits_for_the_last_rank_and_for_the_link(tmp_path: Path) -> None:
+    stamps = board(tmp_path)
+    times = FinishTimes(stamps, Link(name="x", alpha=0.5, beta=100.0), ranks=2)
+    for k, joins in enumerate([(10.0, 12.0), (12.5, 12.4), (30.0, 29.0)]):
+        assert times.launched(nbytes=200) == k
+        for rank, now in enumerate(joins):
+            stamps.join(k, rank, now)
+    # 2·(n-1)·alpha + 2·(n-1)/n · 200/100 = 1 + 2 = 3 seconds each.
+    assert [times.span(k) for k in range(3)] == [(12.0, 15.0), (15.0, 18.0), (30.0, 33.0)]
+    assert times.last_join(1) == 12.5
+
+
+def test_a_missing_join_is_not_a_time(tmp_path: Path) -> None:
+    stamps = board(tmp_path)
+    stamps.join(0, 1, 5.0)
+    assert math.isnan(stamps.last_join(0))
+
+
+def test_stamps_do_not_run_over(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="exceeds"):
+        board(tmp_path).join(8, 0, 1.0)
+
+
+def test_the_solved_link_exposes_the_share_it_was_solved_for() -> None:
+    link = link_for_exposure("exposed-295", 0.295, step_seconds=0.08, nbytes=2_000_000, ranks=2)
+    transfer = link.all_reduce_seconds(2_000_000, 2)
+    assert transfer / (transfer + 0.08) == pytest.approx(0.295)
+    slow = link.stretched(1.5).all_reduce_seconds(2_000_000, 2)
+    assert slow == pytest.approx(1.5 * transfer)
+
+
+@pytest.mark.parametrize("beta", [0.0, -1.0])
+def test_a_link_without_bandwidth_is_refused(beta: float) -> None:
+    with pytest.raises(InputError, match="bandwidth"):
+        Link(name="x", beta=beta)
+
+
+def test_an_impossible_share_is_refused() -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        link_for_exposure("x", 1.0, step_seconds=1.0, nbytes=8, ranks=2)
