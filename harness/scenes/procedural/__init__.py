@@ -1,0 +1,1 @@
+"""Procedural captures: textured meshes seen through a ray caster, generated on first use and cached."""

@@ -1,0 +1,83 @@
+"""Which scene to load and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from odin.errors import InputError
+
+Progress = Callable[[str], None]
+"""Called with one line of text whenever there is something to tell the user."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneSpec:
+    """A scene and the way it is read.
+
+    path:         folder SCENE with images and a COLMAP model in sparse/0 (or sparse), or the name of a
+                  procedural capture, optionally with sizes: "rooms", "rooms?views=16&width=64&height=48".
+                  The name wins over a folder of that name; write "./rooms" for the folder.
+    images:       image folder below SCENE: images, images_2, images_4, … Cameras are those of `images`
+                  and are rescaled to the size of the files found here.
+    test_every:   views at index 0, test_every, 2·test_every, … of the loaded views in name order are
+                  held out; 0 trains on all views
+    skip_missing: load the views whose image file exists instead of failing when some are missing
+
+    Raises InputError for a value that cannot mean anything.
+    """
+
+    path: str
+    images: str = "images"
+    test_every: int = 8
+    skip_missing: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.path.strip():
+            raise InputError(
+                "The scene path is empty: give a scene folder, or the name of a procedural capture such as rooms."
+            )
+        if not self.images.strip():
+            raise InputError("The name of the image folder is empty: give images, images_2, images_4 or the like.")
+        if self.test_every < 0:
+            raise InputError(
+                f"test_every is {self.test_every}: give 0 to train on all views, or the distance between "
+                "test views in name order (8 is the convention)."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoomsSpec:
+    """Sizes of the procedural capture *rooms*; the defaults are the capture the studies use.
+
+    views:         cameras, spread evenly over the rooms
+    width, height: pixels
+    points:        SfM-like points with tracks
+    rooms:         rooms in a row
+    seed:          of the sampled points and their detection; cameras and meshes do not depend on it
+
+    Raises InputError for sizes that cannot be generated.
+    """
+
+    views: int = 96
+    width: int = 120
+    height: int = 90
+    points: int = 8000
+    rooms: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key, lowest in (("width", 8), ("height", 8), ("points", 1), ("rooms", 1), ("seed", 0)):
+            if getattr(self, key) < lowest:
+                raise InputError(f"Scene rooms: {key} is {getattr(self, key)}; give {lowest} or more.")
+        if self.views < 2 * self.rooms:
+            raise InputError(
+                f"Scene rooms: {self.views} views are too few for {self.rooms} room(s); give at least two "
+                "per room, so that points can be seen twice."
+            )
+
+    @property
+    def name(self) -> str:
+        """ "rooms", followed by every size that is not the default's, such as "rooms-views16-points600"."""
+        changed = [key for key, default in asdict(RoomsSpec()).items() if getattr(self, key) != default]
+        return "-".join(["rooms", *(f"{key}{getattr(self, key)}" for key in changed)])
