@@ -1,0 +1,115 @@
+"""The command line `odin-bench`: parse, call, and end with an exit code (`harness/exits.py`).
+
+    odin-bench reproduce headline                                    the headline on a procedural scene
+    odin-bench reproduce headline scene=PATH images=images_4 steps=300
+    odin-bench reproduce headline --dry-run                          what would run, and every key
+    odin-bench report runs                                           table and figure again, from the records
+    odin-bench doctor                                                what this machine can run
+
+Importing this module imports no torch; neither do `--help` and `--dry-run`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.config import Config, expand, load, resolved
+from harness.config.words import option
+from harness.exits import code_of, ends_in_exit, exit_code
+from harness.plugins import attach
+
+__all__ = ["application", "main"]
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False, help="Settings, in any order.")
+]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code. `argv` has no program name; None reads sys.argv."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A path may hold bytes that the terminal's encoding lacks; show them escaped instead of failing.
+            stream.reconfigure(errors="backslashreplace")
+    return code_of(lambda: _run(argv), folder=Path("runs"))
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    command = typer.main.get_command(application())
+    try:
+        command.main(args=None if argv is None else list(argv), prog_name="odin-bench")
+    except SystemExit as stop:
+        return exit_code(stop)
+    return 0
+
+
+def application() -> typer.Typer:
+    """The typer app with our commands and those of other packages."""
+    app = typer.Typer(
+        help="Does primitive-level synchronization make a Gaussian-splatting pipeline faster?",
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    app.command("reproduce")(ends_in_exit(_reproduce))
+    app.command("report")(ends_in_exit(_report))
+    app.command("doctor")(ends_in_exit(_doctor))
+    attach(app)
+    return app
+
+
+def _reproduce(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="headline is the one of this version.")],
+    words: Words = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print cells and config; run nothing.")] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Run cells again that are done.")] = False,
+) -> int:
+    """Run a study and print its table: every cell that is missing or failed, then the report.
+
+    A word sets a key (engine.ranks=1), by its last part where that is clear (steps=150 seed=1 out=runs
+    ranks=2 images=images_4), or chooses an option (pipeline=3dgs link=none scale=smoke). scene=PATH is a
+    folder in COLMAP layout, scene=rooms needs no files. --dry-run shows every key.
+    """
+    config = load([f"study={option('study', study)}", *(words or [])])
+    if dry_run:
+        print(_announcement(config))
+        return 0
+    from harness.run.headline import run_headline
+
+    return run_headline(config, refresh=refresh)
+
+
+def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")]) -> int:
+    """Print the table and draw the figure again, from the records alone."""
+    from harness.report.headline import report_headline
+
+    return report_headline(path)
+
+
+def _doctor(
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out the two-process rendezvous.")] = False,
+) -> int:
+    """Say what this machine can run, and the command that repairs what it cannot."""
+    from harness.doctor import examine, print_findings
+
+    return print_findings(examine(rendezvous=not quick))
+
+
+def _announcement(config: Config) -> str:
+    """What a run would do: one line per cell, then the resolved config as JSON."""
+    cells = expand(config)
+    order = "in mirrored order" if config.study.mirrored else "in order"
+    head = (
+        f"{config.study.name}: {len(cells)} cells {order}, {config.scale.steps} steps × "
+        f"{config.engine.global_batch} views = {config.image_budget} images each; records go to {config.out}"
+    )
+    lines = [f"{place:3d}  {cell.arm:<16} repeat {cell.repeat}" for place, cell in enumerate(cells, start=1)]
+    settings = json.dumps(resolved(config), indent=2, ensure_ascii=False)
+    return "\n".join([head, *lines, "", "resolved config:", settings])

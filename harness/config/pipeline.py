@@ -1,0 +1,101 @@
+"""The training recipe's part of the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from harness.config.checks import expect, expect_at_least, expect_one_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """The training recipe. Schedule constants count images (D§5); these are step floors and overrides.
+
+    lambda_dssim:  weight of D-SSIM in the loss, beside 1 − lambda_dssim of L1
+    initial_subsample: share of the SfM points that the model starts from, drawn by the seed
+    perturb:       initial positions are multiplied by 1 + perturb (the perturbed-barrier control)
+    *_floor_steps: fewest steps between two events of a kind, the same in all arms
+    densify_every: densify every so many steps, instead of the schedule; None follows the schedule
+    densify_at, reset_at, sh_at: n is the boundary after n steps; () is never, None follows the schedule
+    """
+
+    name: str = "3dgs"
+    source: str = "reference"
+    densify: bool = True
+    sh_degree: int = 3
+    lambda_dssim: float = 0.2
+    initial_subsample: float = 0.9
+    perturb: float = 0.0
+    densification_floor_steps: int = 25
+    sh_floor_steps: int = 10
+    reset_floor_steps: int = 300
+    densify_every: int | None = None
+    densify_at: tuple[int, ...] | None = None
+    reset_at: tuple[int, ...] | None = None
+    sh_at: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        expect_one_of(self.name, ("3dgs",), key="pipeline.name")
+        expect_one_of(self.source, ("reference",), key="pipeline.source")
+        expect_at_least(0, key="pipeline.sh_degree", value=self.sh_degree, most=3, advice="3DGS trains degree 3.")
+        self._check_shares()
+        self._check_events()
+
+    def _check_shares(self) -> None:
+        expect(
+            0 <= self.lambda_dssim <= 1,
+            key="pipeline.lambda_dssim",
+            value=self.lambda_dssim,
+            expected="a number from 0 to 1",
+            advice="It is the weight of D-SSIM beside L1; upstream uses 0.2.",
+        )
+        expect(
+            0 < self.initial_subsample <= 1,
+            key="pipeline.initial_subsample",
+            value=self.initial_subsample,
+            expected="a number above 0 and at most 1",
+            advice="It is the share of SfM points to start from; 1 takes all of them.",
+        )
+        expect(
+            abs(self.perturb) <= 0.5,
+            key="pipeline.perturb",
+            value=self.perturb,
+            expected="a number from -0.5 to 0.5",
+            advice="Positions are multiplied by 1 + perturb; the control uses 1e-6.",
+        )
+
+    def _check_events(self) -> None:
+        for name in ("densification_floor_steps", "sh_floor_steps", "reset_floor_steps", "densify_every"):
+            steps = getattr(self, name)
+            if steps is not None:
+                expect_at_least(1, key=f"pipeline.{name}", value=steps, advice="1 allows an event on every step.")
+        for name in ("densify_at", "reset_at", "sh_at"):
+            _check_event_steps(f"pipeline.{name}", getattr(self, name))
+        densifies = self.densify_every is not None or bool(self.densify_at)
+        expect(
+            self.densify or not densifies,
+            key="pipeline.densify",
+            value=self.densify,
+            expected="true where densify_every or densify_at is given",
+            advice="Set densify=true or leave the two out.",
+        )
+        expect(
+            self.densify_every is None or self.densify_at is None,
+            key="pipeline.densify_every",
+            value=self.densify_every,
+            expected="null where densify_at is given",
+            advice="Give one of densify_every and densify_at, not both.",
+        )
+
+
+def _check_event_steps(key: str, steps: tuple[int, ...] | None) -> None:
+    """Refuse step numbers that are not positive and ascending."""
+    given = steps or ()
+    expect(
+        all(step >= 1 for step in given) and all(a < b for a, b in pairwise(given)),
+        key=key,
+        value=given,
+        expected="ascending step numbers from 1, or null for the schedule",
+        advice=f"For example {key}=[20,40].",
+    )

@@ -1,0 +1,40 @@
+"""A config as plain data: what is saved before a run, and what a cell's identity is made of."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from harness.config.convert import build
+from harness.config.schema import Config
+
+
+def _plain(value: Any) -> Any:
+    """Sorted dicts, lists, numbers, text: the same config gives the same JSON text."""
+    if isinstance(value, dict):
+        return {key: _plain(value[key]) for key in sorted(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def resolved(config: Config) -> dict[str, Any]:
+    """Every setting but `out`, as JSON-able data with sorted keys.
+
+    `out` is left out because it says where the record lies, which the record itself cannot get wrong; a moved
+    results folder stays valid.
+    """
+    # Through `build` once more, so that perturb=0 given in code is the perturb=0.0 of a word.
+    everything = _plain(asdict(build(Config, _plain(asdict(config)))))
+    del everything["out"]
+    return everything
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """`resolved` without what no number depends on: where the scene's files lie and the watchdog's patience.
+
+    The scene enters a cell id by its manifest, so the same files under another path are the same cell.
+    """
+    settings = resolved(config)
+    del settings["scene"]["path"], settings["engine"]["timeout_s"]
+    return settings

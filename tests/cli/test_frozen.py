@@ -1,0 +1,66 @@
+"""What users rely on: commands and flags, keys and options, exported names. Changing one is changing the interface."""
+
+from __future__ import annotations
+
+import importlib
+
+import typer
+
+from harness.cli import application
+from harness.config.keys import groups, keys, short_words
+
+COMMANDS = {
+    "reproduce": ["study", "words", "--dry-run", "--refresh"],
+    "report": ["path"],
+    "doctor": ["--quick"],
+}
+GROUPS = {
+    "cluster": ("local",),
+    "engine": ("process",),
+    "link": ("exposed-229", "exposed-295", "exposed-323", "none"),
+    "pipeline": ("3dgs",),
+    "scale": ("short", "smoke"),
+    "scene": ("rooms",),
+    "study": ("headline",),
+}
+KEYS = """
+scene.path scene.images scene.test_every scene.skip_missing
+pipeline.name pipeline.source pipeline.densify pipeline.sh_degree pipeline.lambda_dssim pipeline.initial_subsample
+pipeline.perturb pipeline.densification_floor_steps pipeline.sh_floor_steps pipeline.reset_floor_steps
+pipeline.densify_every pipeline.densify_at pipeline.reset_at pipeline.sh_at
+engine.name engine.ranks engine.views_per_unit engine.timeout_s engine.padded
+cluster.name link.name link.exposed_share link.alpha_s scale.steps
+study.name study.arms study.mirrored study.regions seed out
+"""
+LONG_ONLY = {"pipeline.name", "engine.name", "cluster.name", "link.name", "study.name"}
+NAMES = {
+    "harness.cli": ["application", "main"],
+    "harness.config": ["Cell", "Cluster", "Config", "Engine", "Link", "Pipeline", "Scale", "Scene", "Study",
+                       "expand", "identity", "load", "resolved"],
+    "harness.doctor": ["Finding", "State", "examine", "print_findings"],
+}  # fmt: skip
+
+
+def test_commands_and_flags() -> None:
+    app = application()
+    found = {}
+    for command in app.registered_commands:
+        single = typer.Typer(add_completion=False)
+        single.registered_commands.append(command)
+        params = typer.main.get_command(single).params
+        found[command.name] = [p.name if p.param_type_name == "argument" else p.opts[0] for p in params]
+    # Commands of other packages are theirs to freeze.
+    assert {name: found.get(name) for name in COMMANDS} == COMMANDS
+
+
+def test_groups_and_options() -> None:
+    assert groups() == GROUPS
+
+
+def test_keys_and_short_words() -> None:
+    assert list(keys()) == KEYS.split()
+    assert set(short_words().values()) == set(KEYS.split()) - LONG_ONLY
+
+
+def test_exported_names() -> None:
+    assert {module: importlib.import_module(module).__all__ for module in NAMES} == NAMES
