@@ -1,0 +1,91 @@
+"""The caption under the headline's table and figure: n, order, noise floor, label, machine, commit, caveats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.measure.statistics import NoiseFloor, typical_time
+from harness.store.record import Reading
+from harness.store.schema import Label, Measurement, Result
+
+STRUCTURAL_LIMIT = 0.05
+
+MEANING = {
+    Label.MEASURED: "wall clock of real processes, nothing emulated",
+    Label.SHAPED: "wall clock of real processes, collectives delayed by an emulated link",
+    Label.PADDED: "wall clock of real processes, collectives delayed by an emulated link and phases padded to "
+    "nominal times",
+    Label.VIRTUAL: "virtual clock over modelled compute and link, real numerics",
+}
+
+
+def caption(results: Sequence[Result], sequence: Sequence[str], noise: NoiseFloor, best: Reading) -> str:
+    """One sentence per line. Without a finished cell it says only that."""
+    done = [(r, r.measurement) for r in results if r.measurement is not None]
+    if not done:
+        return f"No cell of {len(sequence)} has finished."
+    result, measurement = done[0]
+    lines = [
+        *_workload(result, measurement),
+        *_label(results, measurement),
+        *_repeats(sequence, len(done), noise),
+        f"Limit (baseline step ÷ mean useful time of its busiest rank): {best.text('.2f', unit='×')}.",
+        *_structural([m for _, m in done]),
+        *_quality([m for _, m in done]),
+        *_origin([r for r, _ in done]),
+    ]
+    return "\n".join(lines)
+
+
+def _workload(result: Result, m: Measurement) -> Iterator[str]:
+    yield (
+        f"{result.cell.study}, scene {result.cell.scene}: {m.ranks} ranks, {m.global_batch} images per step, "
+        f"{m.steps} steps ({m.images} images) per cell, {m.primitives.initial} primitives, "
+        f"seed {result.cell.seeds.run}."
+    )
+
+
+def _label(results: Sequence[Result], m: Measurement) -> Iterator[str]:
+    for label in sorted({r.cell.label for r in results}):
+        yield f"Evidence label of every number: {label.value} ({MEANING[label]})."
+    if m.link is not None:
+        yield f"Link {m.link.name}: {m.link.beta / 1e6:.4g} MB/s, {m.link.alpha * 1e6:.4g} µs per message."
+    if m.padding_scale is not None:
+        yield f"Padding scale {m.padding_scale:.3g} on phases and link, profile {m.profile}."
+
+
+def _repeats(sequence: Sequence[str], done: int, noise: NoiseFloor) -> Iterator[str]:
+    counts = sorted({sequence.count(arm) for arm in sequence})
+    how = " / ".join(typical_time([1.0] * n).how for n in counts)
+    n = " or ".join(map(str, counts))
+    yield f"n = {n} runs per arm ({done} of {len(sequence)} cells done), in the order {', '.join(sequence)}."
+    yield f"Time of an arm: {how}."
+    each = ", ".join(f"{arm} {spread.text('.2f', 100, ' %')}" for arm, spread in noise.by_arm.items())
+    floor = noise.overall.text(".2f", 100, " %")
+    yield f"Noise floor, max |t_i/t_j − 1| of an arm against itself: {floor} ({each})."
+    yield "No interval: one seed, and repeats change only the timing. A ratio within the noise floor is a tie."
+
+
+def _structural(done: Sequence[Measurement]) -> Iterator[str]:
+    share = max(m.structural_share for m in done)
+    many = f", MORE than {100 * STRUCTURAL_LIMIT:.0f} %" if share > STRUCTURAL_LIMIT else ""
+    yield f"Structural steps (always a barrier): {100 * share:.1f} % of all steps{many}."
+
+
+def _quality(done: Sequence[Measurement]) -> Iterator[str]:
+    quality = done[0].quality_final
+    if not quality.views:
+        yield f"Quality on 0 of 1 scenes ({quality.psnr.reason})."
+        return
+    yield (
+        f"Quality on 1 of 1 scenes: mean of {len(quality.views)} test views, protocol {quality.protocol}; without a "
+        "perturbed control, so a small difference of an arm that is not exact is no finding."
+    )
+
+
+def _origin(done: Sequence[Result]) -> Iterator[str]:
+    p = done[0].provenance
+    commits = sorted({f"{r.provenance.git_sha[:12]}{' (dirty)' if r.provenance.dirty else ''}" for r in done})
+    yield f"Commit {', '.join(commits)}, code {p.code_version}, fork {p.fork_pin}."
+    job = f", Slurm job {p.slurm.job}" if p.slurm else ""
+    yield f"{p.cpu}, {p.cores} cores, GPU {p.gpu}, host {p.hostname}{job}; torch {p.versions.torch}."

@@ -1,0 +1,154 @@
+"""The headline: what every arm gains over `barrier`, where its time goes, and its quality, from records only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.measure.breakdown import Breakdown, Comparison, compare, limit, mean_breakdown
+from harness.measure.statistics import NoiseFloor, noise_floor, typical_time
+from harness.report.caption import caption
+from harness.report.gates import Outcome, Pair, failures, judge
+from harness.store.record import Reading, Record
+from harness.store.schema import Measurement, Result
+from odin.errors import InputError
+
+BASELINE = "barrier"
+EXACT_REFERENCE = "barrier-planned"
+# Mirrored, so that a linear drift of the machine cancels in the mean of an arm's two runs.
+_HALF = (BASELINE, EXACT_REFERENCE, "quality", "predicted")
+SEQUENCE = (*_HALF, *reversed(_HALF))
+
+
+class Numbers(Record):
+    """What a pair that passed its gates shows. Times in s per step.
+
+    speedup:  baseline time ÷ arm time, each as `typical_time` of its repeats
+    repeats:  baseline time ÷ the time of every single run, the dots of the figure
+    seconds:  typical step time; images_per_second: global batch ÷ that
+    parts:    mean over repeats
+    delta:    final PSNR − the baseline's, dB
+    exact:    final state equal to barrier-planned's: "yes", "no", "baseline", "reference", or why not judged
+    """
+
+    speedup: float
+    repeats: tuple[float, ...]
+    how: str
+    noise: Reading
+    seconds: float
+    images_per_second: float
+    parts: Breakdown
+    against: Comparison
+    psnr_initial: Reading
+    psnr_final: Reading
+    delta: Reading
+    ssim: Reading
+    lpips: Reading
+    exact: str
+
+
+class Row(Record):
+    """One arm. numbers: None when a gate failed; label: evidence label of every number in the row."""
+
+    arm: str
+    label: str
+    outcomes: tuple[Outcome, ...]
+    numbers: Numbers | None
+
+    @property
+    def failure(self) -> str:
+        """The gates that failed and why, or the empty string."""
+        return failures(self.outcomes)
+
+
+class Headline(Record):
+    """Everything that the table and the figure print; they compute nothing.
+
+    limit: speedup at which nothing would be lost
+    """
+
+    rows: tuple[Row, ...]
+    noise: NoiseFloor
+    limit: Reading
+    caption: str
+
+
+def headline(results: Sequence[Result], sequence: Sequence[str] = SEQUENCE) -> Headline:
+    """The headline of one sequence of cells. `sequence`: the arms in the order they were to run.
+
+    A cell without a record, a failed cell or a broken gate makes FAILED rows. Raises InputError on a record of
+    an arm that is not in the sequence, or a sequence without `barrier`.
+    """
+    arms = list(dict.fromkeys(sequence))
+    strangers = sorted({r.cell.arm for r in results} - set(arms))
+    if strangers or BASELINE not in arms:
+        raise InputError(f"A headline of {', '.join(arms)} needs {BASELINE} and has no place for {strangers}.")
+    runs = {arm: tuple(sorted((r for r in results if r.cell.arm == arm), key=_order)) for arm in arms}
+    pairs = {arm: _pair(arm, runs, sequence) for arm in arms}
+    outcomes = {arm: judge(pair) for arm, pair in pairs.items()}
+    passed = [arm for arm in arms if not failures(outcomes[arm])]
+    noise = noise_floor({arm: _times(runs[arm]) for arm in passed})
+    numbers = {arm: _numbers(arm, pairs[arm], noise) for arm in passed}
+    rows = [Row(arm=arm, label=_label(runs[arm]), outcomes=outcomes[arm], numbers=numbers.get(arm)) for arm in arms]
+    base = numbers.get(BASELINE)
+    best = limit(base.parts) if base else Reading.absent(f"n/a: {BASELINE} failed")
+    text = caption(results, sequence, noise, best)
+    return Headline(rows=tuple(rows), noise=noise, limit=best, caption=text)
+
+
+def _pair(arm: str, runs: dict[str, tuple[Result, ...]], sequence: Sequence[str]) -> Pair:
+    return Pair(
+        baseline=runs[BASELINE],
+        arm=runs[arm],
+        expected=(sequence.count(BASELINE), sequence.count(arm)),
+        reference=tuple(_done(runs.get(EXACT_REFERENCE, ()))),
+    )
+
+
+def _label(runs: Sequence[Result]) -> str:
+    return " / ".join(sorted({r.cell.label.value for r in runs})) or "n/a"
+
+
+def _numbers(arm: str, pair: Pair, noise: NoiseFloor) -> Numbers:
+    own, base = _done(pair.arm), _done(pair.baseline)
+    typical, reference = typical_time(_times(pair.arm)), typical_time(_times(pair.baseline))
+    parts = mean_breakdown([m.breakdown for m in own])
+    final = Reading.mean([m.quality_final.psnr for m in own], "no run")
+    return Numbers(
+        speedup=reference.seconds / typical.seconds,
+        repeats=tuple(reference.seconds / seconds for seconds in _times(pair.arm)),
+        how=typical.how,
+        noise=noise.by_arm[arm],
+        seconds=typical.seconds,
+        images_per_second=own[0].global_batch / typical.seconds,
+        parts=parts,
+        against=compare(parts, mean_breakdown([m.breakdown for m in base])),
+        psnr_initial=Reading.mean([m.quality_initial.psnr for m in own], "no run"),
+        psnr_final=final,
+        delta=final.minus(Reading.mean([m.quality_final.psnr for m in base], "no run")),
+        ssim=Reading.mean([m.quality_final.ssim for m in own], "no run"),
+        lpips=Reading.mean([m.lpips.mean for m in own], "no run"),
+        exact=_exact(arm, own, pair.reference),
+    )
+
+
+def _exact(arm: str, own: Sequence[Measurement], reference: Sequence[Measurement]) -> str:
+    wanted = {m.final_digest for m in reference}
+    if arm == BASELINE:
+        return "baseline"
+    if len(wanted) != 1:
+        return f"n/a: {EXACT_REFERENCE} is missing or differs between its runs"
+    if arm == EXACT_REFERENCE:
+        return "reference"
+    return "yes" if {m.final_digest for m in own} == wanted else "no"
+
+
+def _order(result: Result) -> int:
+    return result.cell.repeat
+
+
+def _done(results: Sequence[Result]) -> list[Measurement]:
+    return [r.measurement for r in results if r.measurement is not None]
+
+
+def _times(results: Sequence[Result]) -> list[float]:
+    return [m.breakdown.step for m in _done(results)]

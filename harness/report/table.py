@@ -1,0 +1,185 @@
+"""The headline as a table: rich on a terminal, plain text in a log, Markdown and CSV in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.report.summary import Headline, Numbers, Row
+from harness.store.files import write_text
+from harness.store.record import Reading
+
+FAILED = "FAILED"
+_CSV_FORM = ".12g"  # all digits that a clock has, none that depend on the order of a sum
+NARROWEST = 80  # columns that the widest of the tables needs; rich would cut numbers off
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One quantity of a row. key: its name in a CSV, which has the bare number; the rest: how a table prints it.
+
+    A `z` in `form` prints what rounds to zero without a minus sign.
+    """
+
+    key: str
+    title: str
+    of: Callable[[Numbers], float | str | Reading]
+    form: str = ".2f"
+    scale: float = 1.0
+    unit: str = ""
+
+
+def _milliseconds(key: str, title: str, of: Callable[[Numbers], float]) -> Column:
+    return Column(key=f"{key}_seconds", title=title, of=of, scale=1e3, form="z.1f")
+
+
+def _percent(key: str, title: str, of: Callable[[Numbers], Reading]) -> Column:
+    return Column(key=f"{key}_share", title=title, of=of, scale=100.0, form="z.1f", unit=" %")
+
+
+SECTIONS: dict[str, tuple[Column, ...]] = {
+    "Throughput": (
+        Column(key="speedup", title="speedup", of=lambda n: n.speedup, form=".3f", unit="×"),
+        _percent("noise", "noise", lambda n: n.noise),
+        _milliseconds("step", "ms/step", lambda n: n.seconds),
+        Column(key="images_per_second", title="img/s", of=lambda n: n.images_per_second),
+        _percent("exposed", "exposed", lambda n: n.against.exposed),
+        _percent("hidden", "hidden", lambda n: n.against.hidden),
+        _percent("hidden_transfer", "hidden-tr.", lambda n: n.against.hidden_transfer),
+    ),
+    "Where a step goes (ms)": (
+        _milliseconds("useful", "useful", lambda n: n.parts.useful),
+        _milliseconds("lost", "lost", lambda n: n.parts.lost),
+        _milliseconds("transfer", "transfer", lambda n: n.parts.transfer),
+        _milliseconds("skew", "skew", lambda n: n.parts.skew),
+        _milliseconds("odin", "odin", lambda n: n.parts.odin),
+        _milliseconds("structural", "struct.", lambda n: n.parts.structural),
+        _milliseconds("other", "other", lambda n: n.parts.other),
+    ),
+    "Test quality (PSNR in dB)": (
+        Column(key="psnr_initial_db", title="start dB", of=lambda n: n.psnr_initial),
+        Column(key="psnr_final_db", title="final dB", of=lambda n: n.psnr_final),
+        Column(key="psnr_delta_db", title="Δ dB", of=lambda n: n.delta, form="+z.3f"),
+        Column(key="ssim", title="SSIM", of=lambda n: n.ssim, form=".4f"),
+        Column(key="lpips", title="LPIPS", of=lambda n: n.lpips, form=".4f"),
+        Column(key="exact", title="exact", of=lambda n: n.exact),
+    ),
+}
+LEAD = ("arm", "label")
+
+
+def print_headline(result: Headline, console: Console | None = None) -> None:
+    """To a terminal as rich tables, to anything else or a narrow one as plain text, which loses no digit."""
+    console = console or Console()
+    if not console.is_terminal or console.width < NARROWEST:
+        console.file.write(plain_text(result))
+        return
+    for title, columns in SECTIONS.items():
+        table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+        for index, name in enumerate([*LEAD, *(c.title for c in columns)]):
+            table.add_column(name, justify="left" if index < len(LEAD) else "right", no_wrap=True)
+        for row in result.rows:
+            style = "" if row.numbers else "red"
+            table.add_row(*(Text(cell, style=style) for cell in _cells(row, columns)))
+        console.print(table)
+        console.print()
+    console.print(Text("\n".join(_notes(result))))
+
+
+def plain_text(result: Headline) -> str:
+    """Aligned columns, then failures, the reasons of absent numbers and the caption."""
+    blocks = []
+    for title, columns in SECTIONS.items():
+        lines = [[*LEAD, *(c.title for c in columns)], *(_cells(row, columns) for row in result.rows)]
+        width = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+        blocks.append("\n".join([title, *("  ".join(_aligned(line, width)).rstrip() for line in lines)]))
+    return "\n\n".join([*blocks, "\n".join(_notes(result))]) + "\n"
+
+
+def markdown(result: Headline) -> str:
+    """The three tables, failures and the caption."""
+    blocks = []
+    for title, columns in SECTIONS.items():
+        head = [*LEAD, *(c.title for c in columns)]
+        rule = ["---"] * len(LEAD) + ["---:"] * len(columns)
+        lines = [head, rule, *(_cells(row, columns) for row in result.rows)]
+        blocks.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join([*blocks, "  \n".join("\n".join(_notes(result)).splitlines())]) + "\n"
+
+
+def csv_text(result: Headline) -> str:
+    """One line per arm with bare numbers (s, shares, dB); an absent one is its reason."""
+    columns = [column for section in SECTIONS.values() for column in section]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*LEAD, "status", "reason", *(c.key for c in columns)])
+    for row in result.rows:
+        status = "ok" if row.numbers else FAILED
+        values = [_bare(c.of(row.numbers)) if row.numbers else "" for c in columns]
+        writer.writerow([row.arm, row.label, status, row.failure, *values])
+    return out.getvalue()
+
+
+def write_tables(result: Headline, folder: Path) -> list[Path]:
+    """headline.md, headline.csv and headline.txt in the folder. Raises RunError when the disk refuses."""
+    writers = {"headline.md": markdown, "headline.csv": csv_text, "headline.txt": plain_text}
+    for name, text_of in writers.items():
+        write_text(folder / name, text_of(result))
+    return [folder / name for name in writers]
+
+
+def _cells(row: Row, columns: Sequence[Column]) -> list[str]:
+    if row.numbers is None:
+        return [row.arm, row.label, FAILED, *("" for _ in columns[1:])]
+    return [row.arm, row.label, *(_shown(column, row.numbers) for column in columns)]
+
+
+def _shown(column: Column, numbers: Numbers) -> str:
+    value = column.of(numbers)
+    if isinstance(value, Reading):
+        return value.text(column.form, column.scale, column.unit).split(":")[0]
+    if isinstance(value, str):
+        return value.split(":")[0]
+    return f"{value * column.scale:{column.form}}{column.unit}"
+
+
+def _bare(value: float | str | Reading) -> str:
+    if isinstance(value, Reading):
+        return value.text(_CSV_FORM)
+    return value if isinstance(value, str) else format(value, _CSV_FORM)
+
+
+def _aligned(line: Sequence[str], width: Sequence[int]) -> list[str]:
+    pairs = enumerate(zip(line, width, strict=True))
+    return [text.ljust(w) if k < len(LEAD) else text.rjust(w) for k, (text, w) in pairs]
+
+
+def _notes(result: Headline) -> list[str]:
+    return [*failed_lines(result), *_reasons(result), result.caption]
+
+
+def failed_lines(result: Headline) -> list[str]:
+    """One sentence for every arm that failed: which gate, and why."""
+    return [f"{FAILED} {row.arm}: {row.failure}." for row in result.rows if row.numbers is None]
+
+
+def _reasons(result: Headline) -> list[str]:
+    """Why numbers are absent, once per reason and the columns and arms that share it."""
+    lacking: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    shown = [(row.arm, row.numbers) for row in result.rows if row.numbers is not None]
+    columns = [column for section in SECTIONS.values() for column in section]
+    for (arm, numbers), column in itertools.product(shown, columns):
+        value = column.of(numbers)
+        reason = value.reason if isinstance(value, Reading) else None
+        if reason:
+            titles, arms = lacking.setdefault(reason, ({}, {}))
+            titles[column.title], arms[arm] = None, None
+    return [f"{', '.join(titles)}: {reason} ({', '.join(arms)})." for reason, (titles, arms) in lacking.items()]
