@@ -1,8 +1,10 @@
 """Time keeping: phases, waits and joins of one rank, on the wall clock or padded to nominal times (D§7).
 
-Padding is to a deadline. Phases only move the deadline forward by their nominal time; the rank really sleeps
-where time becomes visible to others: when it joins a collective and when it begins to wait. A slow phase thus
-eats the next one's slack, and only being late at such a point counts as an overrun.
+Padding is to a deadline. Phases only move the deadline forward by their nominal time, so a slow phase eats the
+next one's slack. A join is stamped with the deadline, which is when this rank nominally gets there; the real
+collective starts when the rank really does, early or late, which changes nothing as long as its sum is there
+before the link model says so. The rank really sleeps where it waits. Being late at a join or at the beginning of
+a wait, or a real sum later than its link, counts as an overrun, and the lateness stays in the timeline.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from odin.clock import sleep_until
 from odin.comm.transport import Arrival, Handle
 from odin.phases import Category, Phase
 
-# A point is late when it is missed by more than this: scheduler jitter and the launch of a real collective
-# (0.13–0.6 ms with gloo, RUNTIME.md 1).
+# A point is late when it is missed by more than this: scheduler jitter on an idle machine.
 LATE_SECONDS = 1e-3
 
 
@@ -79,13 +80,13 @@ class Keeper:
         fields = {"step": self.step, "kind": kind, "name": name, "category": category.value}
         self.entries.append(Entry(**fields, start=start, end=end, **more))  # type: ignore[arg-type]
 
-    def visible(self) -> None:
-        """Called right before a join or a wait; `points` remembers how many entries there were."""
-        self.points.append(len(self.entries))
+    def join(self) -> float:
+        """The moment at which this rank joins the collective it is about to launch."""
+        return time.monotonic()
 
     def wait(self, handle: Handle, name: str) -> Arrival:
-        """Wait for a collective and record how long and for whom."""
-        self.visible()
+        """Wait for a collective and record how long and for whom; `points` remembers where in `entries`."""
+        self.points.append(len(self.entries))
         start = time.monotonic()
         arrival = handle.wait()
         self._waited(name, start, max(arrival.finish, start), arrival, handle.nbytes)
@@ -125,21 +126,27 @@ class PaddedKeeper(Keeper):
         self._deadline += self._price(phase.value, work)
         self._add("phase", phase.value, phase.category, start, self._deadline, work=work, cpu=cpu)
 
-    def visible(self) -> None:
-        """Sleep to the deadline, or note that the real work was late."""
-        now = time.monotonic()
-        super().visible()
-        if now > self._deadline + LATE_SECONDS:
-            self.late_steps.add(self.step)
-            self._add("phase", Phase.OVERRUN.value, Phase.OVERRUN.category, self._deadline, now)
-        sleep_until(self._deadline)
-        self._deadline = max(self._deadline, now)
+    def join(self) -> float:
+        """The deadline; the real launch follows at once."""
+        self._require(time.monotonic(), self._deadline)
+        return self._deadline
 
     def wait(self, handle: Handle, name: str) -> Arrival:
-        """Wait, then start the next deadline where the wait ended."""
-        self.visible()
+        """Wait, sleep to the later of deadline and delivery, and start the next deadline there."""
+        self.points.append(len(self.entries))
+        called = time.monotonic()
+        self._require(called, self._deadline)
         start = self._deadline
         arrival = handle.wait()
         self._deadline = max(start, arrival.finish)
         self._waited(name, start, self._deadline, arrival, handle.nbytes)
+        self._require(arrival.real, self._deadline)
+        sleep_until(self._deadline)
         return arrival
+
+    def _require(self, now: float, due: float) -> None:
+        """`now` must not be after `due`; if it is, the lateness becomes part of the timeline."""
+        if now > due + LATE_SECONDS:
+            self.late_steps.add(self.step)
+            self._add("phase", Phase.OVERRUN.value, Phase.OVERRUN.category, due, now)
+            self._deadline = now

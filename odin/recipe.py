@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Flag, auto
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -38,7 +38,10 @@ class Frame(Protocol):
     rows: NDArray[np.int32]
 
 
-class Recipe(Protocol):
+F = TypeVar("F", bound=Frame)
+
+
+class Recipe(Protocol[F]):
     """A pipeline as the runtime sees it. Calls of one view come in the order in which they stand here."""
 
     table: ParameterTable
@@ -48,20 +51,20 @@ class Recipe(Protocol):
         values stay within `inflation`. For 3DGS the write scope W⁺ is the same set."""
         ...
 
-    def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> Frame:
+    def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> F:
         """Read the geometry of `rows`, project and bin."""
         ...
 
-    def render(self, frame: Frame, keeper: Keeper) -> float:
+    def render(self, frame: F, keeper: Keeper) -> float:
         """Read colours, blend, compare with the photo, go back to screen space; the view's loss (a mean over its
         pixels)."""
         ...
 
-    def backward_colours(self, frame: Frame) -> NDArray[np.float32]:
+    def backward_colours(self, frame: F) -> NDArray[np.float32]:
         """Gradient of the colour columns, float32 [M, 48]."""
         ...
 
-    def backward_geometry(self, frame: Frame) -> NDArray[np.float32]:
+    def backward_geometry(self, frame: F) -> NDArray[np.float32]:
         """Gradient of the geometry columns, float32 [M, 11]; also gathers densification statistics."""
         ...
 

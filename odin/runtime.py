@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,7 +53,7 @@ class Runtime:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: Recipe[Any],
         plan: Plan,
         arm: Arm,
         transport: Transport,
@@ -128,8 +129,7 @@ class Runtime:
             self.require_equal_replicas(step)
 
     def _reduce(self, tensor: torch.Tensor) -> None:
-        self.keeper.visible()
-        self.keeper.wait(self.transport.all_reduce(tensor), "statistics")
+        self.keeper.wait(self.transport.all_reduce(tensor, self.keeper.join()), "statistics")
 
     def require_equal_replicas(self, step: int) -> None:
         """Raise RunError naming the ranks whose table differs from rank 0's."""

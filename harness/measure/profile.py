@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from odin.errors import InputError
-from odin.keeper import Entry, Work
+from odin.keeper import LATE_SECONDS, Entry, Work
 
 FEATURES = ("rows", "entries", "fragments", "pixels", "constant")
-# Intervals shorter than this are launch overhead, not compute; they do not decide the padding factor.
-_SHORTEST_INTERVAL = 1e-3
-MEET_SHARE = 0.999  # share of joins and waits of the warm-up that padding must meet
+MEET_SHARE = 0.999  # share of waits of the warm-up that padding must meet in time
 MIN_STRETCH, MAX_STRETCH = 1.2, 5.0
 
 Price = Callable[[str, Work], float]
@@ -98,9 +96,9 @@ def _fit(samples: Sequence[Entry]) -> tuple[tuple[float, ...], float]:
 
 
 def stretch_factor(profile: Profile, timelines: Sequence[tuple[Sequence[Entry], Sequence[int]]]) -> float:
-    """The padding factor s that meets MEET_SHARE of the joins and waits of the warm-up.
+    """The padding factor s that meets MEET_SHARE of the waits of the warm-up.
 
-    timelines: per rank its entries and its visible points (see Keeper.points)
+    timelines: per rank its entries and where in them it waited (Keeper.points)
     """
     ratios = [r for entries, points in timelines for r in _interval_ratios(profile, entries, points)]
     wanted = float(np.quantile(ratios, MEET_SHARE)) if ratios else MIN_STRETCH
@@ -108,13 +106,13 @@ def stretch_factor(profile: Profile, timelines: Sequence[tuple[Sequence[Entry], 
 
 
 def _interval_ratios(profile: Profile, entries: Sequence[Entry], points: Sequence[int]) -> list[float]:
-    """Wall over nominal seconds between consecutive visible points."""
+    """Wall over nominal seconds between consecutive waits, less what does not count as late."""
     ratios = []
     for first, last in zip([0, *points], points, strict=False):
         phases = [e for e in entries[first:last] if e.kind == "phase"]
         nominal = sum(profile.price(e.name, e.work) for e in phases)
-        if nominal > _SHORTEST_INTERVAL:
-            ratios.append((phases[-1].end - phases[0].start) / nominal)
+        if nominal > LATE_SECONDS:  # shorter ones are launch overhead, not compute
+            ratios.append((phases[-1].end - phases[0].start - LATE_SECONDS) / nominal)
     return ratios
 
 

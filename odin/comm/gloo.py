@@ -6,7 +6,9 @@ collective runs early and cheaply, and the wait ends when the link model says th
 
 from __future__ import annotations
 
+import os
 import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -32,32 +34,51 @@ class _Collective:
         """Wait for the real sum, then for the link."""
         if self._arrival is None:
             self._work.wait()
-            start, finish = self._times.span(self._number)
             real = time.monotonic()
+            start, finish = self._times.span(self._number)
             if self._shaped:
                 sleep_until(finish)
+            else:  # no duration of its own: what was seen is what it took
+                finish = max(real, start)
             last = self._times.last_join(self._number)
-            # An unshaped link has no duration of its own: what was seen is what it took.
-            self._arrival = Arrival(joined=self._joined, last_join=last, start=start, finish=max(real, finish))
+            self._arrival = Arrival(joined=self._joined, last_join=last, start=start, finish=finish, real=real)
         return self._arrival
 
 
-class GlooTransport:
-    """Ranks of an initialised gloo process group on one host. `stamps` belongs to this cell alone."""
+def in_order_group(store: dist.Store, rank: int, ranks: int, timeout: timedelta) -> dist.ProcessGroupGloo:
+    """A gloo group with one worker thread, on the interface of $GLOO_SOCKET_IFNAME (default: loopback).
 
-    def __init__(self, stamps: JoinStamps, link: Link) -> None:
+    The default of two threads works on two collectives at once, so a small urgent segment would really arrive
+    only with the large rest behind it; a link delivers in order.
+    """
+    options = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
+    options._threads = 1
+    options._timeout = timeout
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    options._devices = [dist.ProcessGroupGloo.create_device(interface=interface)]
+    return dist.ProcessGroupGloo(dist.PrefixStore("in-order", store), rank, ranks, options)
+
+
+class GlooTransport:
+    """Ranks of an initialised gloo process group on one host.
+
+    group:  carries the asynchronous sums, see `in_order_group`
+    stamps: belong to this cell alone
+    """
+
+    def __init__(self, group: dist.ProcessGroupGloo, stamps: JoinStamps, link: Link) -> None:
         self.rank = dist.get_rank()
         self.ranks = dist.get_world_size()
+        self._group = group
         self._stamps, self._link = stamps, link
         self._times = FinishTimes(stamps, link, self.ranks)
 
-    def all_reduce(self, tensor: torch.Tensor) -> Handle:
+    def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """Start summing in place. The join is stamped before the launch."""
         nbytes = tensor.numel() * tensor.element_size()
         number = self._times.launched(nbytes)
-        joined = time.monotonic()
         self._stamps.join(number, self.rank, joined)
-        work = dist.all_reduce(tensor, async_op=True)
+        work = self._group.allreduce([tensor])  # type: ignore[attr-defined]
         handle = _Collective(work, number, self._times, joined, self._link.shaped)
         handle.nbytes = nbytes
         return handle

@@ -5,7 +5,6 @@ Legend: W ranks. All stamps are seconds of one monotonic clock shared by the ran
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,13 +18,15 @@ class Arrival:
     joined:    this rank joined
     last_join: the last rank joined
     start:     the transfer began: the last rank had joined and the link was free
-    finish:    the sum is usable on this rank
+    finish:    the link has delivered the sum; on an unshaped link, when it was seen to be complete
+    real:      this rank held the real sum (on a shaped link normally before `finish`)
     """
 
     joined: float
     last_join: float
     start: float
     finish: float
+    real: float
 
 
 class Handle(Protocol):
@@ -44,8 +45,8 @@ class Transport(Protocol):
     rank: int
     ranks: int
 
-    def all_reduce(self, tensor: torch.Tensor) -> Handle:
-        """Start summing `tensor` over ranks in place."""
+    def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
+        """Start summing `tensor` over ranks in place. `joined`: the moment this rank counts as having joined."""
         ...
 
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
@@ -64,7 +65,7 @@ class Transport(Protocol):
 class _Done:
     def __init__(self, nbytes: int, now: float) -> None:
         self.nbytes = nbytes
-        self._arrival = Arrival(joined=now, last_join=now, start=now, finish=now)
+        self._arrival = Arrival(joined=now, last_join=now, start=now, finish=now, real=now)
 
     def wait(self) -> Arrival:
         return self._arrival
@@ -76,9 +77,9 @@ class SingleRank:
     rank = 0
     ranks = 1
 
-    def all_reduce(self, tensor: torch.Tensor) -> Handle:
+    def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """The sum of one rank is the tensor itself."""
-        return _Done(tensor.numel() * tensor.element_size(), time.monotonic())
+        return _Done(tensor.numel() * tensor.element_size(), joined)
 
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         """Nothing to add."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class Publication:
     """Base of the policies. `open`, `rows_for`, `before_projection`, `colours_done`, `close`, `abandon` and
     `restart` are called by the runtime in that order of a step; see each policy for what it does there."""
 
-    def __init__(self, recipe: Recipe, plan: Plan, transport: Transport, keeper: Keeper) -> None:
+    def __init__(self, recipe: Recipe[Any], plan: Plan, transport: Transport, keeper: Keeper) -> None:
         self.recipe, self.plan, self.transport, self.keeper = recipe, plan, transport, keeper
         self.ledger = Ledger()
         self.windows: list[Window] = []
@@ -121,9 +122,14 @@ class Publication:
         return pending
 
     def _launch(self, pending: Pending, segment: Segment, rows: NDArray[np.int32]) -> None:
-        """Send one segment; `rows` are those it will publish (rows with a zero gradient need not be)."""
-        self.keeper.visible()
-        handle = self.transport.all_reduce(pending.slot.slice(segment))
+        """Send one segment; `rows` are those it will publish (rows with a zero gradient need not be).
+
+        An empty segment is not sent: backends complete it without waiting for the other ranks. Partitions are
+        the same on all ranks, so all of them leave it out.
+        """
+        if segment.start == segment.stop:
+            return
+        handle = self.transport.all_reduce(pending.slot.slice(segment), self.keeper.join())
         pending.launched.append((segment, handle, rows))
         sent = self.payload_bytes.get(pending.step, 0)
         self.payload_bytes[pending.step] = sent + handle.nbytes

@@ -21,6 +21,9 @@ from odin.slot import SegmentSpec
 REJECTED_SHARE = 0.95  # waited rows at or above this share of the transfer: the window did not open (D§3)
 
 
+URGENT = "urgent"
+
+
 class UrgentPublication(Publication):
     """Exact overlap by conservative scopes."""
 
@@ -52,7 +55,7 @@ class UrgentPublication(Publication):
         self._partition(
             step,
             [
-                SegmentSpec(name="urgent", rows=self._urgent, groups=groups),
+                SegmentSpec(name=URGENT, rows=self._urgent, groups=groups),
                 SegmentSpec(name="rest", rows=others, groups=groups),
             ],
         )
@@ -69,7 +72,7 @@ class UrgentPublication(Publication):
     def before_projection(self, step: int, position: int) -> None:
         """p1(1): publish the predecessor's urgent rows. Without unit order nothing is left for later views."""
         pending = self.ledger.oldest()
-        if position == 0 and pending is not None:
+        if position == 0 and pending is not None and pending.launched[0][0].name == URGENT:
             self._publish_next(pending)
 
     def close(self, step: int) -> None:
@@ -149,4 +152,4 @@ class UrgentPublication(Publication):
         views = [int(v) for v in self.plan.views(step)]
         with self.keeper.phase(Phase.SCOPES, rows=len(self.recipe.table) * len(views)):
             self._scopes[step] = self.recipe.scope(views, inflation)
-            self._written[step] = self._scopes[step].any(axis=0)
+            self._written[step] = np.logical_or.reduce(self._scopes[step], axis=0)

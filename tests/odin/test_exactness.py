@@ -138,7 +138,7 @@ def test_predicted_is_close_but_not_equal() -> None:
 def test_a_structural_event_on_an_open_window_is_refused() -> None:
     plan, events = long_run()
     open_plan = replace(plan, blocking=np.zeros_like(plan.blocking))
-    with pytest.raises(AssertionError, match="not blocking|pending"):
+    with pytest.raises(AssertionError, match=r"not blocking|pending"):
         train("quality", open_plan, events)
 
 

@@ -44,7 +44,7 @@ class _Pending:
                 total += parts[rank]
             self._target.copy_(total)
             now = time.monotonic()
-            self._arrival = Arrival(joined=now, last_join=now, start=now, finish=now)
+            self._arrival = Arrival(joined=now, last_join=now, start=now, finish=now, real=now)
         return self._arrival
 
 
@@ -55,7 +55,7 @@ class ThreadTransport:
         self._exchange, self.rank, self.ranks = exchange, rank, exchange.ranks
         self._number = 0
 
-    def all_reduce(self, tensor: torch.Tensor) -> _Pending:
+    def all_reduce(self, tensor: torch.Tensor, joined: float) -> _Pending:
         number = self._number
         self._number += 1
         exchange = self._exchange
@@ -67,7 +67,7 @@ class ThreadTransport:
 
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         assert op == "sum"
-        self.all_reduce(tensor).wait()
+        self.all_reduce(tensor, 0.0).wait()
 
     def barrier(self) -> None:
         self._exchange.meeting.wait()

@@ -1,0 +1,160 @@
+"""From what the ranks saw to frames, a measurement and a record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from pydantic import JsonValue
+
+from harness.config import Cell, expand, identity, resolved
+from harness.measure.breakdown import breakdown
+from harness.measure.quality import Lpips, Quality, lpips_quality, view_quality
+from harness.measure.timeline import step_losses, step_seconds, steps_frame, timeline_frame
+from harness.run.execute import Executed
+from harness.run.warmup import Calibration
+from harness.run.workload import Workload
+from harness.store import schema
+from harness.store.identity import workload_id
+from harness.store.provenance import NONE, Provenance
+from odin.publication import Window, WindowState
+
+
+def rank_timeline(executed: Executed, rank: int) -> pd.DataFrame:
+    """This rank's timeline, seconds since `executed.origin`."""
+    entries, origin = executed.entries, executed.origin
+    return timeline_frame(
+        {
+            "rank": [rank] * len(entries),
+            "step": [e.step for e in entries],
+            "kind": [e.kind for e in entries],
+            "name": [e.name for e in entries],
+            "category": [e.category for e in entries],
+            "start": [e.start - origin for e in entries],
+            "end": [e.end - origin for e in entries],
+            "last_join": [e.last_join - origin for e in entries],
+            "bytes": [e.nbytes for e in entries],
+            "work_rows": [e.work.rows for e in entries],
+            "work_entries": [e.work.entries for e in entries],
+            "work_fragments": [e.work.fragments for e in entries],
+            "work_pixels": [e.work.pixels for e in entries],
+        }
+    )
+
+
+def rank_steps(executed: Executed, rank: int) -> pd.DataFrame:
+    """This rank's steps, seconds since `executed.origin`."""
+    records, origin = executed.records, executed.origin
+    return steps_frame(
+        {
+            "rank": [rank] * len(records),
+            "step": [r.step for r in records],
+            "start": [r.start - origin for r in records],
+            "end": [r.end - origin for r in records],
+            "structural": [r.structural for r in records],
+            "loss": [r.loss for r in records],
+        }
+    )
+
+
+def quality_of(renders: Mapping[str, np.ndarray], workload: Workload, *, with_ssim: bool) -> Quality:
+    """Quality of rendered test views against their photographs."""
+    photos = _photos(workload)
+    return Quality.of([view_quality(n, image, photos[n], with_ssim=with_ssim) for n, image in renders.items()])
+
+
+def lpips_of(renders: Mapping[str, np.ndarray], workload: Workload) -> Lpips:
+    """LPIPS of rendered test views, or the state that says why there is none."""
+    photos = _photos(workload)
+    return lpips_quality([(image, photos[name]) for name, image in renders.items()])
+
+
+def _photos(workload: Workload) -> dict[str, np.ndarray]:
+    capture = workload.capture
+    return {capture.cameras[i].name: capture.images[i] for i in capture.test}
+
+
+def window_counts(windows: list[Window]) -> schema.Windows:
+    """Clear, partial, and rejected by reason."""
+    states = Counter(w.state for w in windows)
+    rejected = Counter(w.reason for w in windows if w.state is WindowState.REJECTED)
+    return schema.Windows(
+        clear=states[WindowState.CLEAR], partial=states[WindowState.PARTIAL], rejected=dict(sorted(rejected.items()))
+    )
+
+
+def label_of(workload: Workload) -> schema.Label:
+    """The evidence label that this configuration earns (D§1)."""
+    engine, link = workload.config.engine, workload.config.link
+    if engine.padded:
+        return schema.Label.PADDED
+    shaped = link.shaped and engine.ranks > 1
+    return schema.Label.SHAPED if shaped else schema.Label.MEASURED
+
+
+def describe(cell: Cell, workload: Workload) -> schema.Cell:
+    """The cell's identity as the record keeps it."""
+    run: dict[str, JsonValue] = {"arm": cell.arm, "repeat": cell.repeat}
+    settings, manifest = identity(cell.config), workload.capture.manifest
+    return schema.Cell(
+        study=cell.config.study.name,
+        pair=workload_id(settings, manifest, NONE),
+        sequence=tuple(c.arm for c in expand(cell.config)),
+        arm=cell.arm,
+        repeat=cell.repeat,
+        config={**resolved(cell.config), **run},
+        identity={**settings, **run},
+        scene=workload.capture.name,
+        manifest=manifest,
+        label=label_of(workload),
+        seeds=schema.Seeds(run=cell.config.seed, jitter=cell.repeat),
+    )
+
+
+def measure(
+    workload: Workload,
+    executed: Executed,
+    timeline: pd.DataFrame,
+    steps: pd.DataFrame,
+    calibration: Calibration,
+    *,
+    late_steps: int,
+    initial: Quality,
+    renders: Mapping[str, np.ndarray],
+) -> schema.Measurement:
+    """The measurement of a finished cell, from the frames of all ranks.
+
+    late_steps: steps in which some rank was late at a join or a wait
+    """
+    config, plan = workload.config, executed.plan
+    padded, link = config.engine.padded, calibration.link
+    scale = calibration.stretch if padded else None
+    return schema.Measurement(
+        plan_digest=plan.digest(),
+        ranks=plan.ranks,
+        global_batch=plan.global_batch,
+        images=plan.steps * plan.global_batch,
+        steps=plan.steps,
+        profile=calibration.profile.name if padded else "none",
+        link=schema.Link(name=link.name, beta=link.beta, alpha=link.alpha) if link.shaped else None,
+        padding_scale=scale,
+        overrun_share=late_steps / plan.steps,
+        payload_bytes_per_step=tuple(executed.payload),
+        final_digest=executed.recipe.table.digest(),
+        primitives=schema.Primitives(initial=executed.initial_rows, final=len(executed.recipe.table)),
+        structural_share=sum(r.structural for r in executed.records) / plan.steps,
+        quality_initial=initial,
+        quality_final=quality_of(renders, workload, with_ssim=True),
+        lpips=lpips_of(renders, workload),
+        step_times=tuple(step_seconds(steps)),
+        losses=tuple(step_losses(steps)),
+        breakdown=breakdown(timeline, steps),
+        windows=window_counts(executed.windows),
+    )
+
+
+def record(cell: Cell, workload: Workload, measurement: schema.Measurement, provenance: Provenance) -> schema.Result:
+    """The finished cell's record."""
+    return schema.Result.done(describe(cell, workload), measurement, provenance)

@@ -1,0 +1,75 @@
+"""One cell on one rank: train under an arm and keep what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.run.workload import Workload
+from odin.arms import Arm
+from odin.comm.transport import Transport
+from odin.keeper import Entry, Keeper
+from odin.plan import Plan
+from odin.publication import Window
+from odin.runtime import Runtime, StepRecord
+from pipelines.reference.threedgs import GaussianSplatting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Executed:
+    """A finished cell as one rank saw it. Times are seconds since the ranks started together.
+
+    payload: bytes of gradient this rank put into collectives, per step
+    """
+
+    plan: Plan
+    recipe: GaussianSplatting
+    entries: list[Entry]
+    records: list[StepRecord]
+    windows: list[Window]
+    payload: list[int]
+    late_steps: set[int]
+    points: list[int]
+    origin: float
+    initial_rows: int
+
+
+def execute(
+    workload: Workload,
+    arm: Arm,
+    transport: Transport,
+    keeper: Keeper,
+    *,
+    recipe: GaussianSplatting | None = None,
+    plan: Plan | None = None,
+    on_step: Callable[[StepRecord], None] | None = None,
+) -> Executed:
+    """Train a cell from its initial model. All ranks call this together."""
+    recipe = recipe or workload.recipe()
+    plan = plan or workload.plan(arm)
+    initial = len(recipe.table)
+    runtime = Runtime(recipe, plan, arm, transport, keeper)
+    transport.barrier()
+    runtime.run(on_step=on_step)
+    runtime.require_equal_replicas(plan.steps - 1)
+    publication = runtime.publication
+    return Executed(
+        plan=plan,
+        recipe=recipe,
+        entries=keeper.entries,
+        records=runtime.records,
+        windows=publication.windows,
+        payload=[publication.payload_bytes.get(s, 0) for s in range(plan.steps)],
+        late_steps=keeper.late_steps,
+        points=keeper.points,
+        origin=runtime.records[0].start,
+        initial_rows=initial,
+    )
+
+
+def render_views(recipe: GaussianSplatting, workload: Workload) -> dict[str, np.ndarray]:
+    """Test views from the current table: name → float32 [height, width, 3]."""
+    cameras = [workload.capture.cameras[i] for i in workload.capture.test]
+    return {camera.name: recipe.image(camera) for camera in cameras}

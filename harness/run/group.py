@@ -1,0 +1,105 @@
+"""The ranks of one run: process group, transports, and messages to the supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from harness.run.spec import RunSpec
+from odin.comm.gloo import GlooTransport, in_order_group
+from odin.comm.link import Link
+from odin.comm.stamps import JoinStamps, stamp_folder
+from odin.comm.transport import SingleRank, Transport
+
+# Two buckets or segments and one statistics exchange per step, and slack for the checks.
+COLLECTIVES_PER_STEP = 4
+
+
+class Group:
+    """This rank among its peers."""
+
+    def __init__(self, spec: RunSpec, rank: int) -> None:
+        self.spec, self.rank = spec, rank
+        self.ranks = spec.config.engine.ranks
+        torch.set_num_threads(1)
+        if self.ranks > 1:
+            store = dist.FileStore(str(spec.rendezvous), self.ranks)
+            patience = timedelta(seconds=spec.config.engine.timeout_s)
+            dist.init_process_group("gloo", store=store, rank=rank, world_size=self.ranks, timeout=patience)
+            self._in_order = in_order_group(store, rank, self.ranks, patience)
+            dist.barrier()  # gloo starts its threads on first use
+            if spec.config.engine.padded:
+                yield_to_compute()
+
+    def close(self) -> None:
+        """Leave the process group."""
+        if self.ranks > 1:
+            dist.destroy_process_group()
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if self.ranks > 1:
+            dist.barrier()
+
+    def transport(self, name: str, link: Link, steps: int) -> Transport:
+        """A transport with fresh join stamps for one cell; all ranks call this together."""
+        if self.ranks == 1:
+            return SingleRank()
+        tag = f"odin-{self.spec.folder.name}-{name.replace(' ', '-')}"
+        path = stamp_folder() / tag
+        capacity = COLLECTIVES_PER_STEP * steps + 16
+        if self.rank == 0:
+            JoinStamps.create(path, capacity, self.ranks)
+        self.barrier()
+        stamps = JoinStamps(path, capacity, self.ranks)
+        self.barrier()
+        if self.rank == 0:
+            path.unlink()  # every rank holds it open; nothing is left behind however the run ends
+        return GlooTransport(self._in_order, stamps, link)
+
+    def most(self, value: float) -> float:
+        """Maximum over ranks."""
+        tensor = torch.tensor([value], dtype=torch.float64)
+        if self.ranks > 1:
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return float(tensor[0])
+
+    def tell(self, **message: object) -> None:
+        """Send a message to the supervisor (rank 0 only; others have nothing to add)."""
+        if self.rank == 0:
+            print(json.dumps(message), file=sys.stdout, flush=True)
+
+    def shared(self, name: str, text: str | None) -> str:
+        """Rank 0 gives a text, every rank gets it."""
+        path = self.spec.folder / name
+        if text is not None:
+            _write(path, text)
+        self.barrier()
+        return path.read_text(encoding="utf-8")
+
+
+def yield_to_compute() -> None:
+    """Give every thread but the calling one the lowest priority (Linux; elsewhere nothing happens).
+
+    Raw gloo communicates on the cores that compute. On a padded run its threads should use the time that padding
+    leaves free, as a network card would use none of it; otherwise they push phases past their deadlines.
+    """
+    tasks, own = Path("/proc/self/task"), threading.get_native_id()
+    for task in tasks.iterdir() if tasks.is_dir() else ():
+        if int(task.name) != own:
+            with contextlib.suppress(OSError):  # the thread has just ended
+                os.setpriority(os.PRIO_PROCESS, int(task.name), 19)
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

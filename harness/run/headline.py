@@ -1,0 +1,125 @@
+"""`odin-bench reproduce headline`: one mirrored sequence of cells, its records, table and figure."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from harness.config import Cell, Config, expand
+from harness.progress import Progress
+from harness.report.headline import sequences, write_headline
+from harness.report.summary import headline
+from harness.report.table import print_headline
+from harness.run.collect import describe
+from harness.run.launch import launch
+from harness.run.spec import RunSpec
+from harness.run.workload import load_workload
+from harness.store import schema
+from harness.store.identity import SCHEMA_VERSION, cell_id, code_version
+from harness.store.provenance import NONE, collect_provenance, now
+from harness.store.store import CellStore, State
+from odin.errors import OdinError
+
+
+def run_headline(config: Config, *, refresh: bool) -> int:
+    """Run what is missing of the sequence, then print its table and draw its figure; 0 unless a gate failed.
+
+    A sequence is timed as a whole: if one of its cells is missing or failed, all of them run (D§9 Pair).
+    """
+    store = CellStore(Path(config.out))
+    cells = expand(config)
+    ids = _identities(config, cells)
+    states = {i: store.state(i) for i in ids}
+    done = all(s.state is State.DONE and not s.stale for s in states.values())
+    if refresh or not done:
+        ids = _run(config, cells, ids, store)
+    else:
+        print("All cells of this sequence are done; --refresh would run them again.", file=sys.stderr)
+    return _show(store, [store.read_result(store.state(i).record or i) for i in ids])
+
+
+def _show(store: CellStore, results: Sequence[schema.Result]) -> int:
+    """Print the table; the last line names the folder of results and the figure."""
+    ((name, group),) = sequences(results).items()
+    summary = headline(group, group[0].cell.sequence)
+    print_headline(summary)
+    folder = store.root / "report" / name
+    figure = next(p for p in write_headline(summary, folder) if p.suffix == ".png")
+    print(f"Results: {store.root / 'cells'} (tables in {folder}), figure: {figure}")
+    return int(any(row.numbers is None for row in summary.rows))
+
+
+def _identities(config: Config, cells: Sequence[Cell]) -> list[str]:
+    """Cell ids; this reads (or generates) the scene, so bad input fails before any process starts."""
+    workload = load_workload(config, progress=_say)
+    version = code_version()
+    described = [describe(cell, workload) for cell in cells]
+    return [cell_id(d.identity, d.manifest, version, NONE, SCHEMA_VERSION) for d in described]
+
+
+def _run(config: Config, cells: Sequence[Cell], ids: Sequence[str], store: CellStore) -> list[str]:
+    """Run the sequence and return the ids of its records."""
+    folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
+    folder.mkdir(parents=True)
+    spec = RunSpec(config=config, cells=tuple((c.arm, c.repeat) for c in cells), folder=folder.resolve())
+    with store.pair_lock(f"pair-{ids[0]}", list(ids)):
+        started, finished = now(), dict[int, str]()
+        with Progress(len(cells) * config.scale.steps, "warm-up") as progress:
+            teller = _Teller(progress, config.scale.steps, finished)
+            try:
+                launch(spec, teller)
+            except OdinError as error:
+                _record_failure(cells, ids, store, finished, str(error), started, config)
+                raise
+    shutil.rmtree(folder, ignore_errors=True)
+    return [finished[i] for i in range(len(cells))]
+
+
+def _record_failure(
+    cells: Sequence[Cell],
+    ids: Sequence[str],
+    store: CellStore,
+    finished: dict[int, str],
+    reason: str,
+    started: datetime,
+    config: Config,
+) -> None:
+    """The first cell that did not finish is failed with the reason; later ones stay pending."""
+    index = next((i for i in range(len(cells)) if i not in finished), None)
+    if index is None or store.state(ids[index]).state is State.DONE:
+        return
+    cell = describe(cells[index], load_workload(config))
+    provenance = collect_provenance(started=started)
+    store.write_result(schema.Result.failed(cell, reason, provenance))
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class _Teller:
+    """Turns rank 0's messages into progress."""
+
+    def __init__(self, progress: Progress, steps: int, finished: dict[int, str]) -> None:
+        self._progress, self._steps, self._finished = progress, steps, finished
+        self._cell = ""
+
+    def __call__(self, message: dict) -> None:
+        """One message of rank 0."""
+        stage = message.get("stage")
+        if stage == "cell":
+            self._cell = f"{message['arm']} #{message['repeat'] + 1}"
+            self._progress.label = self._cell
+        elif stage == "step":
+            done = message["index"] * self._steps + message["done"]
+            self._progress.update(done, f"loss {message['loss']:.4f}")
+        elif stage == "done":
+            self._finished[message["index"]] = message["cell_id"]
+        elif stage in {"compile", "warm-up", "calibrated", "more padding"}:
+            details = ", ".join(f"{k} {v}" for k, v in message.items() if k != "stage")
+            print(f"{stage}{': ' + details if details else ''}", file=sys.stderr, flush=True)

@@ -1,0 +1,132 @@
+"""The warm-up: 40 unpadded, unshaped steps from which phases are priced, padding and link are chosen (D§7).
+
+It runs the initial model of the capture for a few steps under each kind of waiting, with one densification, so
+that every phase of every arm occurs. Its models are thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from harness.measure.profile import Profile, barrier_compute, fit_profile, stretch_factor
+from harness.run.execute import Executed, execute
+from harness.run.workload import Workload
+from odin.arms import ARMS
+from odin.comm.link import UNSHAPED, Link, link_for_exposure
+from odin.comm.transport import Transport
+from odin.errors import RunError
+from odin.keeper import Entry, Keeper, Work
+
+# Section → steps; 40 in all. The barrier section gives the compute of a step; the second one densifies.
+SECTIONS = {"barrier": 16, "quality": 14, "predicted": 10}
+DENSIFY_AFTER = 6
+# Thrown away first: kernels that are compiled or loaded from the cache on first use would look like slow phases.
+BURN_IN = {"barrier": 2, "quality": 4, "predicted": 3}
+
+TransportFactory = Callable[[str, Link, int], Transport]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What the warm-up fixed for all arms of a pair.
+
+    stretch: padding factor s; link: before stretching; compute: nominal barrier step, seconds
+    """
+
+    profile: Profile
+    stretch: float
+    link: Link
+    compute: float
+
+    def to_json(self) -> str:
+        """A readable record; an infinite bandwidth is null."""
+        link = {**asdict(self.link), "beta": self.link.beta if self.link.shaped else None}
+        record = {"stretch": self.stretch, "compute": self.compute, "link": link}
+        return json.dumps({**record, "profile": json.loads(self.profile.to_json())}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Calibration:
+        """Read a record written by `to_json`."""
+        data = json.loads(text)
+        link = data["link"]
+        return cls(
+            profile=Profile.from_json(json.dumps(data["profile"])),
+            stretch=data["stretch"],
+            compute=data["compute"],
+            link=Link(**link) if link["beta"] is not None else Link(name=link["name"]),
+        )
+
+
+def uncalibrated(workload: Workload) -> Calibration:
+    """For cells that are neither padded nor shaped: nothing is priced and the link delays nothing."""
+    profile = Profile(name="none", source="not fitted", coefficients={}, samples={}, residual={})
+    return Calibration(profile=profile, stretch=1.0, link=Link(name=workload.config.link.name), compute=0.0)
+
+
+def warm_up(workload: Workload, make_transport: TransportFactory) -> dict[str, Executed]:
+    """Run every section on this rank; all ranks call this together."""
+    for arm, steps in BURN_IN.items():
+        _section(workload, arm, steps, make_transport, densify_after=2)
+    return {
+        arm: _section(workload, arm, steps, make_transport, densify_after=DENSIFY_AFTER)
+        for arm, steps in SECTIONS.items()
+    }
+
+
+def _section(
+    workload: Workload, arm: str, steps: int, make_transport: TransportFactory, *, densify_after: int
+) -> Executed:
+    at = (densify_after,) if arm == "quality" else ()
+    settings = replace(workload.settings, densify_at=at, reset_at=(), sh_at=())
+    recipe = workload.with_settings(settings, steps)
+    plan = workload.plan_for(ARMS[arm], settings, steps)
+    transport = make_transport(f"warm-up {arm}", UNSHAPED, steps)
+    try:
+        return execute(workload, ARMS[arm], transport, Keeper(), recipe=recipe, plan=plan)
+    finally:
+        transport.close()
+
+
+def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], list[int]]]]) -> Calibration:
+    """Fit the profile over all ranks and sections, choose s, and solve the link for its exposed share.
+
+    per_rank: for each rank, section → (entries, visible points)
+    """
+    everything = [e for sections in per_rank for entries, _ in sections.values() for e in entries]
+    source = f"least squares over a {sum(SECTIONS.values())}-step warm-up on {len(per_rank)} rank(s)"
+    profile = fit_profile("host-cpu", source, everything)
+    timelines = [pair for sections in per_rank for pair in sections.values()]
+    compute = barrier_compute(profile, [sections["barrier"][0] for sections in per_rank])
+    return Calibration(
+        profile=profile,
+        stretch=stretch_factor(profile, timelines),
+        link=_solve_link(workload, compute),
+        compute=compute,
+    )
+
+
+def _solve_link(workload: Workload, compute: float) -> Link:
+    wanted, ranks = workload.config.link, workload.config.engine.ranks
+    if not wanted.shaped or ranks < 2:
+        return Link(name=wanted.name)
+    nbytes = workload.recipe().table.parameters.numel() * 4
+    return link_for_exposure(wanted.name, wanted.exposed_share, compute, nbytes, ranks)
+
+
+def save_section(path: Path, executed: Executed) -> None:
+    """Write one rank's warm-up timeline for rank 0 to fit (plain JSON between our own ranks)."""
+    rows = [{**asdict(e), "last_join": None} for e in executed.entries]
+    path.write_text(json.dumps({"entries": rows, "points": executed.points}))
+
+
+def load_section(path: Path) -> tuple[list[Entry], list[int]]:
+    """Read a timeline written by `save_section`."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise RunError(f"The warm-up record {path} of another rank cannot be read: {error}.") from error
+    entries = [Entry(**{**e, "last_join": float("nan"), "work": Work(**e["work"])}) for e in data["entries"]]
+    return entries, data["points"]

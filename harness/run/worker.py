@@ -1,0 +1,187 @@
+"""One rank process: the same process runs every cell of a sequence, so no arm pays for imports or compilation.
+
+    python -m harness.run.worker SPEC.json RANK
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+
+from harness.measure.quality import Quality
+from harness.measure.timeline import (
+    read_steps,
+    read_timeline,
+    write_steps,
+    write_timeline,
+    write_trace,
+)
+from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
+from harness.run.execute import Executed, execute, render_views
+from harness.run.group import Group
+from harness.run.spec import RunSpec
+from harness.run.warmup import SECTIONS, Calibration, calibrate, load_section, save_section, uncalibrated, warm_up
+from harness.run.workload import load_workload
+from harness.store.provenance import collect_provenance, now
+from harness.store.store import STEPS, TIMELINE, TRACE, CellStore
+from odin.arms import arm as arm_named
+from odin.errors import OdinError
+from odin.keeper import Keeper, PaddedKeeper
+from odin.runtime import StepRecord
+from pipelines.render.cpu import warm_up as compile_renderer
+
+# Beyond this share of late steps the sequence is repeated once with more padding (D§7).
+OVERRUN_LIMIT = 0.01
+MORE_PADDING = 1.4
+
+
+class Overrun(Exception):
+    """A padded cell was late too often."""
+
+
+class Worker:
+    """Runs the cells of a spec on this rank."""
+
+    def __init__(self, spec: RunSpec, group: Group) -> None:
+        self.spec, self.group = spec, group
+        self.workload = load_workload(spec.config)
+        self.store = CellStore(Path(spec.config.out))
+        self._told = 0.0
+        self.provenance = collect_provenance(started=now())  # of the code that was imported, not of a later tree
+
+    def run(self) -> None:
+        """Compile, warm up, then run every cell; once more from the start if padding was too small."""
+        self.group.tell(stage="compile")
+        compile_renderer()
+        self.initial = self._initial_quality()
+        calibration = self._calibrate()
+        try:
+            self._cells(calibration, last_attempt=False)
+        except Overrun:
+            stretch = calibration.stretch * MORE_PADDING
+            self.group.tell(stage="more padding", stretch=stretch)
+            wider = replace(calibration, stretch=stretch)
+            self._cells(wider, last_attempt=True)
+
+    def _initial_quality(self) -> Quality:
+        renders = render_views(self.workload.recipe(), self.workload)
+        return quality_of(renders, self.workload, with_ssim=True)
+
+    def _calibrate(self) -> Calibration:
+        config = self.spec.config
+        if not config.engine.padded and not config.link.shaped:
+            return uncalibrated(self.workload)
+        self.group.tell(stage="warm-up", steps=sum(SECTIONS.values()))
+        folder, rank = self.spec.folder, self.group.rank
+        for name, executed in warm_up(self.workload, self.group.transport).items():
+            save_section(folder / f"warm-up-{name}-rank-{rank}.json", executed)
+        self.group.barrier()
+        text = None
+        if rank == 0:
+            sections = [
+                {name: load_section(folder / f"warm-up-{name}-rank-{r}.json") for name in SECTIONS}
+                for r in range(self.group.ranks)
+            ]
+            text = calibrate(self.workload, sections).to_json()
+        calibration = Calibration.from_json(self.group.shared("calibration.json", text))
+        self.group.tell(stage="calibrated", stretch=calibration.stretch, compute=calibration.compute)
+        return calibration
+
+    def _cells(self, calibration: Calibration, *, last_attempt: bool) -> None:
+        for index in range(len(self.spec.cells)):
+            self._cell(index, calibration, last_attempt=last_attempt)
+
+    def _cell(self, index: int, calibration: Calibration, *, last_attempt: bool) -> None:
+        cell, started = self.spec.cell(index), now()
+        steps, padded = cell.config.scale.steps, cell.config.engine.padded
+        stretch = calibration.stretch if padded else 1.0
+        keeper = PaddedKeeper(calibration.profile.stretched(stretch)) if padded else Keeper()
+        transport = self.group.transport(f"cell-{index}", calibration.link.stretched(stretch), steps)
+        self.group.tell(stage="cell", index=index, arm=cell.arm, repeat=cell.repeat, steps=steps)
+        try:
+            executed = execute(
+                self.workload, arm_named(cell.arm), transport, keeper, on_step=lambda r: self._on_step(index, r)
+            )
+        finally:
+            transport.close()
+        late = self._late_steps(executed)
+        if padded and late > OVERRUN_LIMIT * steps and not last_attempt:
+            raise Overrun
+        self._record(index, executed, calibration, late, started)
+
+    def _on_step(self, index: int, step: StepRecord) -> None:
+        moment = time.monotonic()
+        if moment - self._told > 0.5 or step.step + 1 == self.spec.config.scale.steps:
+            self._told = moment
+            self.group.tell(stage="step", index=index, done=step.step + 1, loss=round(step.loss, 5))
+
+    def _late_steps(self, executed: Executed) -> int:
+        import torch
+
+        flags = torch.zeros(len(executed.records), dtype=torch.int64)
+        flags[sorted(executed.late_steps)] = 1
+        if self.group.ranks > 1:
+            torch.distributed.all_reduce(flags, op=torch.distributed.ReduceOp.MAX)
+        return int(flags.sum())
+
+    def _record(self, index: int, executed: Executed, calibration: Calibration, late: int, started: datetime) -> None:
+        """Every rank writes its frames; rank 0 joins them and writes the cell's record."""
+        rank, spec = self.group.rank, self.spec
+        origin = -self.group.most(-executed.origin)  # the first rank to start is second 0 for all
+        executed = replace(executed, origin=origin)
+        write_timeline(rank_timeline(executed, rank), spec.frame(index, "timeline", rank))
+        write_steps(rank_steps(executed, rank), spec.frame(index, "steps", rank))
+        self.group.barrier()
+        if rank == 0:
+            self._write(index, executed, calibration, late, started)
+        self.group.barrier()
+
+    def _write(self, index: int, executed: Executed, calibration: Calibration, late: int, started: datetime) -> None:
+        spec, ranks = self.spec, range(self.group.ranks)
+        timeline = pd.concat([read_timeline(spec.frame(index, "timeline", r)) for r in ranks], ignore_index=True)
+        steps = pd.concat([read_steps(spec.frame(index, "steps", r)) for r in ranks], ignore_index=True)
+        measurement = measure(
+            self.workload,
+            executed,
+            timeline,
+            steps,
+            calibration,
+            late_steps=late,
+            initial=self.initial,
+            renders=render_views(executed.recipe, self.workload),
+        )
+        result = record(spec.cell(index), self.workload, measurement, self.provenance.spanning(started, now()))
+        folder = self.store.path(result.cell_id)
+        write_timeline(timeline, folder / TIMELINE)
+        write_steps(steps, folder / STEPS)
+        write_trace(timeline, folder / TRACE)
+        self.store.write_result(result)
+        self.group.tell(stage="done", index=index, cell_id=result.cell_id)
+
+
+def main(arguments: list[str]) -> int:
+    """Run one rank; on failure leave the reason where the supervisor looks for it."""
+    spec, rank = RunSpec.load(Path(arguments[0])), int(arguments[1])
+    try:
+        group = Group(spec, rank)
+        Worker(spec, group).run()
+        group.close()
+    except OdinError as error:
+        spec.failure(rank).write_text(str(error), encoding="utf-8")
+        return error.exit_code
+    except Exception:
+        traceback.print_exc()
+        last = traceback.format_exc().strip().splitlines()[-1]
+        spec.failure(rank).write_text(f"{last} (whole traceback in {spec.log(rank)})", encoding="utf-8")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,44 @@
+"""Compile and cache all kernels before ranks or clocks start."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from odin.inflation import Inflation
+from pipelines.camera import Camera
+from pipelines.render.cpu.renderer import CpuRenderer
+from pipelines.render.cull import cull
+from pipelines.render.protocol import Renderer
+from pipelines.render.ssim import l1_dssim
+
+
+def warm_up() -> None:
+    """Run every kernel once on one row and 16×16 pixels: about 20 s of compilation at first, 1 s from the cache."""
+    camera = Camera(
+        name="warm-up",
+        width=16,
+        height=16,
+        fx=16.0,
+        fy=16.0,
+        cx=8.0,
+        cy=8.0,
+        rotation=np.eye(3),
+        translation=np.zeros(3),
+    )
+    renderer: Renderer = CpuRenderer()
+    geometry, sh = torch.zeros(1, 11), torch.zeros(1, 48)
+    geometry[0, 2] = geometry[0, 6] = 1.0
+    cull(geometry, camera, Inflation.none(1))
+    geometry.requires_grad_()
+    sh.requires_grad_()
+    projection = renderer.project(geometry, camera)
+    bins = renderer.bin(projection, camera)
+    rgb = renderer.colour(geometry, sh, camera, 3)
+    blended = renderer.blend(projection, bins, rgb, camera, torch.zeros(3))
+    _, grad_image = l1_dssim(blended.image, torch.zeros(16, 16, 3))
+    grads = renderer.blend_backward(projection, bins, rgb, blended, grad_image)
+    torch.autograd.backward(
+        [projection.means2d, projection.conics, projection.opacities, rgb],
+        [grads.means2d, grads.conics, grads.opacities, grads.rgb],
+    )

@@ -1,0 +1,74 @@
+"""Scopes of views: which rows may touch a tile, whatever their unpublished updates turn out to be (D§6 Scopes).
+
+Legend: N rows, V views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from odin.inflation import Inflation
+from pipelines.camera import Camera
+from pipelines.render.cull_kernels import BLOCK, PLANES, bound_blocks, cull_view, make_balls
+from pipelines.render.view import pack_camera
+
+Geometry = NDArray[np.float32] | torch.Tensor
+
+
+def cull(geometry: Geometry, camera: Camera, inflation: Inflation) -> NDArray[np.bool_]:
+    """Conservative mask bool [N] of the rows that may touch a tile of one view.
+
+    Contains every row whose `Projection.radii` is positive after its centre has moved by at most `shift` and no
+    log-scale has grown by more than `growth` beyond the largest, whatever its rotation and opacity.
+
+    geometry: float32 [N, 11] (columns.py order), numpy or a CPU tensor; rows that are not contiguous are copied.
+    inflation: one class per row; `Inflation.none(N)` is the plain predicate. Raises ValueError if it does not fit.
+    """
+    return cull_many(geometry, [camera], inflation)[0]
+
+
+def cull_many(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflation) -> NDArray[np.bool_]:
+    """`cull` for many views, bool [V, N], the same masks; the table is read once.
+
+    Blocks of 64 rows are tested first, which pays where neighbours in the table are neighbours in space (Morton
+    order).
+    """
+    rows = _rows(geometry, inflation)
+    blocks = -(-len(rows) // BLOCK)
+    balls, bounds = np.empty(blocks * PLANES * BLOCK), np.empty((blocks, PLANES))
+    make_balls(rows, *_classes(inflation), balls)
+    bound_blocks(balls, len(rows), bounds)
+    masks = np.empty((len(cameras), len(rows)), np.bool_)
+    for camera, mask in zip(cameras, masks, strict=True):
+        cull_view(balls, bounds, pack_camera(camera), mask)
+    return masks
+
+
+def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
+    array = geometry.detach().numpy() if isinstance(geometry, torch.Tensor) else geometry
+    if array.ndim != 2 or array.shape[1] != 11:
+        raise ValueError(f"geometry has shape {array.shape}, expected [N, 11]")
+    if len(inflation.level) != len(array):
+        raise ValueError(f"inflation has {len(inflation.level)} rows, geometry has {len(array)}")
+    classes = min(len(inflation.shift), len(inflation.growth))
+    if len(array) and int(inflation.level.max()) >= classes:
+        raise ValueError(f"inflation has a row of class {inflation.level.max()}, but only {classes} classes")
+    return _dense(array, np.float32)
+
+
+def _classes(inflation: Inflation) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+    return (
+        _dense(inflation.level, np.uint8),
+        _dense(inflation.shift, np.float64),
+        _dense(inflation.growth, np.float64),
+    )
+
+
+def _dense(array: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
+    """Contiguous and writeable: Numba would compile every kernel again for a read-only array."""
+    return np.require(array, dtype, ["C", "W"])

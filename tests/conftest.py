@@ -1,0 +1,24 @@
+"""Shared fixtures: where the real captures are, and caches that tests do not leave behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def data_folder() -> Path:
+    """ODIN_DATA, by default ../shared/data beside the repository."""
+    return Path(os.environ.get("ODIN_DATA", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def bonsai() -> Path:
+    """The real capture bonsai, or a counted skip."""
+    path = data_folder() / "bonsai"
+    if not (path / "sparse").is_dir():
+        pytest.skip(f"real capture bonsai is not in {data_folder()} (set ODIN_DATA)")
+    return path

@@ -1,0 +1,115 @@
+"""The process engine end to end through the command line: real rank processes on gloo."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.cli import main
+from harness.store.schema import Result, Status
+from harness.store.store import CellStore
+
+TINY = "rooms?views=16&width=64&height=48&points=600"
+PLAIN = ["link=none", "padded=false", "mirrored=false"]
+
+
+def reproduce(out: Path, *words: str) -> int:
+    return main(["reproduce", "headline", f"out={out}", *words])
+
+
+def results(out: Path) -> dict[str, Result]:
+    return {r.cell.arm: r for r in CellStore(out).results()}
+
+
+@pytest.mark.xdist_group("process")
+def test_the_headline_in_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The README's command in its fast form: every arm twice, padded, on an emulated link."""
+    code = reproduce(tmp_path, f"scene={TINY}", "steps=30")
+    printed = capsys.readouterr().out
+    assert code in (0, 1)  # 1 where this machine was too busy for its own padding: said in the table
+    assert "barrier-planned" in printed
+    last = printed.strip().splitlines()[-1]
+    figure = Path(last.split("figure: ")[1])
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+    store = list(CellStore(tmp_path).results())
+    assert len(store) == 8
+    assert {r.status for r in store} == {Status.DONE}
+    assert {r.cell.label.value for r in store} == {"padded"}
+    digests = {r.measurement.final_digest for r in store if r.cell.arm in ("barrier-planned", "quality")}
+    assert len(digests) == 1
+    trace = json.loads((CellStore(tmp_path).path(store[0].cell_id) / "trace.json").read_text())
+    assert {e["pid"] for e in trace["traceEvents"]} == {0, 1}
+    assert not list(Path("/dev/shm").glob("odin-*"))
+    # Running again does nothing but print the same table.
+    assert reproduce(tmp_path, f"scene={TINY}", "steps=30") == code
+    assert capsys.readouterr().out.splitlines()[:12] == printed.splitlines()[:12]
+
+
+@pytest.mark.xdist_group("process")
+def test_unshaped_unpadded_runs_give_the_same_numbers(tmp_path: Path) -> None:
+    """Quality runs need no clock: same digests with and without padding and link."""
+    words = [f"scene={TINY}", "steps=20", "densify_at=[8]", "arms=[barrier,predicted]"]
+    reproduce(tmp_path / "plain", *words, *PLAIN)
+    reproduce(tmp_path / "padded", *words, "mirrored=false")
+    plain, padded = results(tmp_path / "plain"), results(tmp_path / "padded")
+    for arm in ("barrier", "predicted"):
+        assert plain[arm].measurement.final_digest == padded[arm].measurement.final_digest
+        assert plain[arm].cell.label.value == "measured"
+
+
+@pytest.mark.real
+@pytest.mark.xdist_group("process")
+def test_quality_equals_waiting_on_bonsai(tmp_path: Path, bonsai: Path) -> None:
+    words = ["images=images_4", "steps=40", "densify_at=[10,20]", "reset_at=[30]", "arms=[barrier-planned,quality]"]
+    assert reproduce(tmp_path, f"scene={bonsai}", *words, *PLAIN) in (0, 1)
+    got = results(tmp_path)
+    assert got["quality"].measurement.final_digest == got["barrier-planned"].measurement.final_digest
+    assert got["quality"].measurement.windows.partial > 20
+
+
+def start(out: Path, *words: str) -> subprocess.Popen:
+    code = "import sys; from harness.cli import main; sys.exit(main(sys.argv[1:]))"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "reproduce", "headline", f"out={out}", *words],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def rank_process(parent: psutil.Process, rank: int) -> psutil.Process | None:
+    for child in parent.children(recursive=True):
+        if "harness.run.worker" in child.cmdline() and child.cmdline()[-1] == str(rank):
+            return child
+    return None
+
+
+@pytest.mark.xdist_group("process")
+def test_a_killed_rank_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    run = start(tmp_path, f"scene={TINY}", "steps=2000", "arms=[barrier,quality]", *PLAIN)
+    parent, victim = psutil.Process(run.pid), None
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and run.poll() is None:
+        victim = victim or rank_process(parent, 1)
+        if victim is not None and (tmp_path / "scratch").exists() and "worker" in str(victim.cmdline()):
+            time.sleep(12)
+            break
+        time.sleep(0.2)
+    assert victim is not None
+    ranks = [rank_process(parent, r) for r in (0, 1)]
+    os.kill(victim.pid, signal.SIGKILL)
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "Rank 1 was the first to go" in told
+    assert not [p for p in ranks if p is not None and p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    failed = [r for r in CellStore(tmp_path).results() if r.status is Status.FAILED]
+    assert len(failed) == 1
+    assert "Rank 1" in str(failed[0].reason)
