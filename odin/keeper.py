@@ -111,6 +111,7 @@ class PaddedKeeper(Keeper):
         super().__init__()
         self._price = price
         self._deadline = 0.0
+        self._worked = False  # a phase has run since the last join or wait
 
     def begin(self) -> float:
         """Start the cell's clock; the first deadline is now."""
@@ -122,31 +123,39 @@ class PaddedKeeper(Keeper):
         return self._deadline
 
     def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
-        start = self._deadline
+        start, self._worked = self._deadline, True
         self._deadline += self._price(phase.value, work)
         self._add("phase", phase.value, phase.category, start, self._deadline, work=work, cpu=cpu)
 
     def join(self) -> float:
         """The deadline; the real launch follows at once."""
-        self._require(time.monotonic(), self._deadline)
+        self._require_punctual()
         return self._deadline
 
     def wait(self, handle: Handle, name: str) -> Arrival:
         """Wait, sleep to the later of deadline and delivery, and start the next deadline there."""
         self.points.append(len(self.entries))
-        called = time.monotonic()
-        self._require(called, self._deadline)
+        called = self._require_punctual()
         start = self._deadline
         arrival = handle.wait()
         self._deadline = max(start, arrival.finish)
         self._waited(name, start, self._deadline, arrival, handle.nbytes)
-        self._require(arrival.real, self._deadline)
+        if arrival.real > max(called, self._deadline) + LATE_SECONDS:
+            self._overrun(arrival.real)
         sleep_until(self._deadline)
         return arrival
 
-    def _require(self, now: float, due: float) -> None:
-        """`now` must not be after `due`; if it is, the lateness becomes part of the timeline."""
-        if now > due + LATE_SECONDS:
-            self.late_steps.add(self.step)
-            self._add("phase", Phase.OVERRUN.value, Phase.OVERRUN.category, due, now)
-            self._deadline = now
+    def _require_punctual(self) -> float:
+        """Note it when work has ended after its deadline; the moment now. Where no phase has run since the last
+        point, only waking up or a launch took time, which is the emulation's and not the pipeline's."""
+        now = time.monotonic()
+        if self._worked and now > self._deadline + LATE_SECONDS:
+            self._overrun(now)
+        self._worked = False
+        return now
+
+    def _overrun(self, until: float) -> None:
+        """The lateness becomes part of the timeline."""
+        self.late_steps.add(self.step)
+        self._add("phase", Phase.OVERRUN.value, Phase.OVERRUN.category, self._deadline, until)
+        self._deadline = until

@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from platformdirs import user_cache_dir
+
+from harness.store.identity import code_version
 
 ROOT = Path(__file__).resolve().parents[1]
+# As for rank processes: numba's cache does not notice changes in inlined helpers. Set before numba is imported.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(user_cache_dir("odin-bench")) / "numba" / code_version()))
 
 
 def data_folder() -> Path:

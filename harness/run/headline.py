@@ -120,6 +120,6 @@ class _Teller:
             self._progress.update(done, f"loss {message['loss']:.4f}")
         elif stage == "done":
             self._finished[message["index"]] = message["cell_id"]
-        elif stage in {"compile", "warm-up", "calibrated", "more padding"}:
+        elif stage in {"compile", "warm-up", "calibrated", "overrun", "more padding"}:
             details = ", ".join(f"{k} {v}" for k, v in message.items() if k != "stage")
             print(f"{stage}{': ' + details if details else ''}", file=sys.stderr, flush=True)

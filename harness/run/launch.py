@@ -14,9 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from platformdirs import user_cache_dir
+
 from harness.run.spec import RunSpec
+from harness.store.identity import code_version
 from odin.errors import InputError, RunError
 
 OnMessage = Callable[[dict], None]
@@ -72,9 +76,16 @@ def _start(spec: RunSpec, path: str, rank: int) -> subprocess.Popen:
         stdout=subprocess.PIPE if rank == 0 else log,
         stderr=log,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, **_ONE_THREAD, "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo")},
+        env={**_defaults(), **os.environ, **_ONE_THREAD},
         start_new_session=True,
     )
+
+
+def _defaults() -> dict[str, str]:
+    """Environment of the ranks where the user has not set it. Numba does not notice when a function that a cached
+    kernel has inlined changes in another file, so every version of the code has a cache of its own."""
+    kernels = Path(user_cache_dir("odin-bench")) / "numba" / code_version()
+    return {"GLOO_SOCKET_IFNAME": "lo", "NUMBA_CACHE_DIR": str(kernels)}
 
 
 @contextmanager

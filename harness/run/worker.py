@@ -36,8 +36,10 @@ from odin.keeper import Keeper, PaddedKeeper
 from odin.runtime import StepRecord
 from pipelines.render.cpu import warm_up as compile_renderer
 
-# Beyond this share of late steps the sequence is repeated once with more padding (D§7).
+# Beyond this share of late steps a cell is repeated: a stall of the machine is not a lack of padding. If it is late
+# again, the whole sequence is repeated once with more padding, because its cells must share one (D§7).
 OVERRUN_LIMIT = 0.01
+ATTEMPTS = 2
 MORE_PADDING = 1.4
 
 
@@ -95,9 +97,18 @@ class Worker:
 
     def _cells(self, calibration: Calibration, *, last_attempt: bool) -> None:
         for index in range(len(self.spec.cells)):
-            self._cell(index, calibration, last_attempt=last_attempt)
+            for attempt in range(ATTEMPTS):
+                executed, late, started = self._cell(index, calibration)
+                if late <= OVERRUN_LIMIT * executed.plan.steps:
+                    break
+                self.group.tell(stage="overrun", late_steps=late, attempt=attempt + 1)
+            else:
+                if not last_attempt:
+                    raise Overrun
+            self._record(index, executed, calibration, late, started)
 
-    def _cell(self, index: int, calibration: Calibration, *, last_attempt: bool) -> None:
+    def _cell(self, index: int, calibration: Calibration) -> tuple[Executed, int, datetime]:
+        """Run one cell; what it did, its late steps over all ranks, and when it started."""
         cell, started = self.spec.cell(index), now()
         steps, padded = cell.config.scale.steps, cell.config.engine.padded
         stretch = calibration.stretch if padded else 1.0
@@ -110,10 +121,7 @@ class Worker:
             )
         finally:
             transport.close()
-        late = self._late_steps(executed)
-        if padded and late > OVERRUN_LIMIT * steps and not last_attempt:
-            raise Overrun
-        self._record(index, executed, calibration, late, started)
+        return executed, self._late_steps(executed), started
 
     def _on_step(self, index: int, step: StepRecord) -> None:
         moment = time.monotonic()

@@ -56,6 +56,7 @@ class Publication:
         self.ledger = Ledger()
         self.windows: list[Window] = []
         self.payload_bytes: dict[int, int] = {}
+        self._own_rows: list[NDArray[np.int32]] = []
 
     # Program points -----------------------------------------------------------------------------------
 
@@ -69,11 +70,15 @@ class Publication:
         self._partition(step, self._two_buckets())
 
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:
-        """Rows to project for the view at `position` of this rank's unit, int32, ascending."""
-        view = int(self.plan.units[step, self.transport.rank, position])
-        with self.keeper.phase(Phase.CULL, rows=len(self.recipe.table)):
-            mask = self.recipe.scope([view], Inflation.none(len(self.recipe.table)))[0]
-            return np.flatnonzero(mask).astype(np.int32)
+        """Rows to project for the view at `position` of this rank's unit, int32, ascending. Without scopes they
+        are culled here, for all views of the unit in one call, from values that no view of it will see change."""
+        if position == 0:
+            views = [int(v) for v in self.plan.units[step, self.transport.rank]]
+            rows = len(self.recipe.table)
+            with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
+                masks = self.recipe.scope(views, Inflation.none(rows))
+                self._own_rows = [np.flatnonzero(mask).astype(np.int32) for mask in masks]
+        return self._own_rows[position]
 
     def before_projection(self, step: int, position: int) -> None:
         """p1: publish what the view at `position` may read and no earlier one did."""
