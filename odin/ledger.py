@@ -41,8 +41,11 @@ class Ledger:
     def resize(self, rows: int, layout: ColumnLayout) -> None:
         """New slots after a structural event; nothing may be pending."""
         self.require_flushed()
-        if not self._slots or self._slots[0].row_count != rows:
-            self._slots = [GradientSlot(rows, layout) for _ in range(RING)]
+        self._slots = [GradientSlot(rows, layout) for _ in range(RING)]
+
+    def fits(self, rows: int) -> bool:
+        """Whether the slots are those of a table of so many rows."""
+        return bool(self._slots) and self._slots[0].row_count == rows
 
     def slot(self, step: int) -> GradientSlot:
         """The slot a step accumulates into. Raises if its last owner is still pending."""

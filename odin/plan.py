@@ -52,9 +52,11 @@ class Plan:
 
     def __post_init__(self) -> None:
         steps = len(self.units)
+        if steps == 0:
+            raise InputError("A plan has at least one step.")
         if self.units.ndim != 3 or len(self.region) != steps or len(self.mixed) != steps:
             raise InputError("A plan needs units [S, W, U] and one region and one mixed flag per step.")
-        if len(self.blocking) != max(steps - 1, 0):
+        if len(self.blocking) != steps - 1:
             raise InputError(f"A plan of {steps} steps has {steps - 1} windows, not {len(self.blocking)}.")
         flat = np.sort(self.units.reshape(steps, -1), axis=1)
         if flat.size and (flat.min() < 0 or flat.max() >= self.train_count):

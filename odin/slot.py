@@ -64,7 +64,7 @@ class GradientSlot:
     def __init__(self, rows: int, layout: ColumnLayout) -> None:
         self.layout = layout
         self.row_count = rows
-        self.tensor = torch.zeros(rows * layout.columns, dtype=torch.float32)
+        self.tensor = torch.empty(rows * layout.columns, dtype=torch.float32).zero_()  # every page is touched here
         self.values: NDArray[np.float32] = self.tensor.numpy()
         self.offsets = np.zeros((len(layout.groups), rows), np.int64)
         self.segments: tuple[Segment, ...] = ()

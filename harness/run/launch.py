@@ -85,7 +85,11 @@ def _defaults() -> dict[str, str]:
     """Environment of the ranks where the user has not set it. Numba does not notice when a function that a cached
     kernel has inlined changes in another file, so every version of the code has a cache of its own."""
     kernels = Path(user_cache_dir("odin-bench")) / "numba" / code_version()
-    return {"GLOO_SOCKET_IFNAME": "lo", "NUMBA_CACHE_DIR": str(kernels)}
+    # Views allocate and free tens of MB per step; by default glibc gives them back each time, and touching fresh
+    # pages costs more than some phases.
+    keep = str(1 << 30)
+    malloc = {"MALLOC_MMAP_THRESHOLD_": keep, "MALLOC_TRIM_THRESHOLD_": keep}
+    return {"GLOO_SOCKET_IFNAME": "lo", "NUMBA_CACHE_DIR": str(kernels), **malloc}
 
 
 @contextmanager

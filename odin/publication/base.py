@@ -63,7 +63,9 @@ class Publication:
     def restart(self, step: int) -> None:
         """At the start, and after a blocking window before `step`: everything is published, N may be new."""
         table = self.recipe.table
-        self.ledger.resize(len(table), table.layout)
+        if not self.ledger.fits(len(table)):
+            with self.keeper.phase(Phase.STRUCTURE, rows=len(table)):
+                self.ledger.resize(len(table), table.layout)
 
     def open(self, step: int) -> None:
         """Fix the partition of the step's slot before its first backward."""

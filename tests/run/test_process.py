@@ -75,6 +75,29 @@ def test_quality_equals_waiting_on_bonsai(tmp_path: Path, bonsai: Path) -> None:
     assert got["quality"].measurement.windows.partial > 20
 
 
+@pytest.mark.slow
+@pytest.mark.real
+def test_quality_equals_waiting_on_bonsai_over_200_steps(tmp_path: Path, bonsai: Path) -> None:
+    """2 ranks, densification every 50 steps, an opacity reset at 120: parameters, moments, counters and PSNR."""
+    words = ["images=images_4", "steps=200", "densify_every=50", "reset_at=[120]", "arms=[barrier-planned,quality]"]
+    assert reproduce(tmp_path, f"scene={bonsai}", *words, *PLAIN) in (0, 1)
+    got = {arm: r.measurement for arm, r in results(tmp_path).items()}
+    print({arm: (m.final_digest, m.quality_final.psnr.value, m.windows, m.primitives) for arm, m in got.items()})
+    assert got["quality"].final_digest == got["barrier-planned"].final_digest
+    assert got["quality"].quality_final == got["barrier-planned"].quality_final
+
+
+@pytest.mark.xdist_group("process")
+def test_bad_input_that_only_a_rank_can_see_is_one_paragraph(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    code = reproduce(tmp_path, f"scene={TINY}", "steps=5", "views_per_unit=20", *PLAIN)
+    told = capsys.readouterr().err
+    assert code == 2
+    assert "Traceback" not in told
+    assert "40" in told and "14" in told  # images per step, training views
+    failed = list(CellStore(tmp_path).results())
+    assert [r.status for r in failed] == [Status.FAILED]
+
+
 def start(out: Path, *words: str) -> subprocess.Popen:
     code = "import sys; from harness.cli import main; sys.exit(main(sys.argv[1:]))"
     return subprocess.Popen(
