@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.config import Cell, Config, expand
 from harness.progress import Progress
 from harness.report.headline import sequences, write_headline
-from harness.report.summary import headline
+from harness.report.summary import BASELINE, headline
 from harness.report.table import print_headline
 from harness.run.collect import describe
 from harness.run.launch import launch
@@ -45,6 +45,8 @@ def run_headline(config: Config, *, refresh: bool) -> int:
 
 def _show(store: CellStore, results: Sequence[schema.Result]) -> int:
     """Print the table; the last line names the folder of results and the figure."""
+    if BASELINE not in results[0].cell.sequence:
+        return _show_cells(store, results)
     ((name, group),) = sequences(results).items()
     summary = headline(group, group[0].cell.sequence)
     print_headline(summary)
@@ -52,6 +54,19 @@ def _show(store: CellStore, results: Sequence[schema.Result]) -> int:
     figure = next(p for p in write_headline(summary, folder) if p.suffix == ".png")
     print(f"Results: {store.root / 'cells'} (tables in {folder}), figure: {figure}")
     return int(any(row.numbers is None for row in summary.rows))
+
+
+def _show_cells(store: CellStore, results: Sequence[schema.Result]) -> int:
+    """Without the baseline there is nothing to divide by; the cells still have quality and final states."""
+    for result in results:
+        if m := result.measurement:
+            initial, final = m.quality_initial.psnr.text(".2f"), m.quality_final.psnr.text(".2f", unit=" dB")
+            print(
+                f"{result.cell.arm} #{result.cell.repeat + 1} ({result.cell.label.value}): "
+                f"test PSNR {initial} → {final}, {m.primitives.final} primitives, final state {m.final_digest[:16]}"
+            )
+    print(f"No speedup: {BASELINE} is not among the arms. Results: {store.root / 'cells'}")
+    return int(any(r.measurement is None for r in results))
 
 
 def _identities(config: Config, cells: Sequence[Cell]) -> list[str]:

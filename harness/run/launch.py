@@ -43,7 +43,7 @@ def launch(spec: RunSpec, on_message: OnMessage) -> None:
     path = spec.save()
     ranks = range(spec.config.engine.ranks)
     with _ranks([_start(spec, str(path), rank) for rank in ranks]) as processes:
-        messages = _listen(processes[0])
+        messages, listener = _listen(processes[0])
         silent_since = time.monotonic()
         while True:
             if _deliver(messages, on_message):
@@ -53,6 +53,7 @@ def launch(spec: RunSpec, on_message: OnMessage) -> None:
             if failed:
                 raise _reason(spec, failed[0], codes)
             if all(code == 0 for code in codes):
+                listener.join()
                 _deliver(messages, on_message)
                 return
             if time.monotonic() - silent_since > _patience(spec):
@@ -69,16 +70,16 @@ def _patience(spec: RunSpec) -> float:
 
 
 def _start(spec: RunSpec, path: str, rank: int) -> subprocess.Popen:
-    log = spec.log(rank).open("wb")
     command = [sys.executable, "-m", "harness.run.worker", path, str(rank)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE if rank == 0 else log,
-        stderr=log,
-        stdin=subprocess.DEVNULL,
-        env={**_defaults(), **os.environ, **_ONE_THREAD},
-        start_new_session=True,
-    )
+    with spec.log(rank).open("wb") as log:
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE if rank == 0 else log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            env={**_defaults(), **os.environ, **_ONE_THREAD},
+            start_new_session=True,
+        )
 
 
 def _defaults() -> dict[str, str]:
@@ -104,18 +105,24 @@ def _ranks(processes: list[subprocess.Popen]) -> Iterator[list[subprocess.Popen]
             deadline = time.monotonic() + _GRACE_SECONDS
             while any(p.poll() is None for p in processes) and time.monotonic() < deadline:
                 time.sleep(0.02)
+        for process in processes:
+            process.wait()
 
 
-def _listen(process: subprocess.Popen) -> SimpleQueue:
+def _listen(process: subprocess.Popen) -> tuple[SimpleQueue, threading.Thread]:
+    """A queue of the process's lines, and the thread that fills it until the process ends."""
     messages: SimpleQueue = SimpleQueue()
+    stream = process.stdout
+    assert stream is not None
 
     def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            messages.put(line)
+        with stream:
+            for line in stream:
+                messages.put(line)
 
-    threading.Thread(target=read, daemon=True).start()
-    return messages
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return messages, thread
 
 
 def _deliver(messages: SimpleQueue, on_message: OnMessage) -> bool:
