@@ -18,8 +18,10 @@ from odin.clock import sleep_until
 from odin.comm.transport import Arrival, Handle
 from odin.phases import Category, Phase
 
-# A point is late when it is missed by more than this: scheduler jitter on an idle machine.
-LATE_SECONDS = 1e-3
+# A point is late when it is missed by more than this: waking up, and the real exchange of a few kilobytes, whose link
+# time is shorter than gloo's on a busy machine. Less than that is caught up within the slack of the next phase; if it
+# is not, the next point is late.
+LATE_SECONDS = 2e-3
 
 
 @dataclass(kw_only=True)
