@@ -137,7 +137,7 @@ def measure(
         global_batch=plan.global_batch,
         images=plan.steps * plan.global_batch,
         steps=plan.steps,
-        profile=calibration.profile.name if padded else "none",
+        profile=calibration.name if padded else "none",
         link=schema.Link(name=link.name, beta=link.beta, alpha=link.alpha) if link.shaped else None,
         padding_scale=scale,
         overrun_share=late_steps / plan.steps,

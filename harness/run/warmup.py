@@ -6,6 +6,7 @@ that every phase of every arm occurs. Its models are thrown away.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -46,6 +47,13 @@ class Calibration:
         link = {**asdict(self.link), "beta": self.link.beta if self.link.shaped else None}
         record = {"stretch": self.stretch, "compute": self.compute, "link": link}
         return json.dumps({**record, "profile": json.loads(self.profile.to_json())}, indent=1)
+
+    @property
+    def name(self) -> str:
+        """Name of the profile with the digest of this calibration, as records keep it."""
+        if not self.profile.coefficients:
+            return self.profile.name
+        return f"{self.profile.name}@{hashlib.sha256(self.to_json().encode()).hexdigest()[:12]}"
 
     @classmethod
     def from_json(cls, text: str) -> Calibration:

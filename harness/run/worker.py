@@ -28,12 +28,14 @@ from harness.run.group import Group
 from harness.run.spec import RunSpec
 from harness.run.warmup import SECTIONS, Calibration, calibrate, load_section, save_section, uncalibrated, warm_up
 from harness.run.workload import load_workload
+from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
-from harness.store.store import STEPS, TIMELINE, TRACE, CellStore
+from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, CellStore
 from odin.arms import arm as arm_named
 from odin.errors import OdinError
 from odin.keeper import Keeper, PaddedKeeper
 from odin.runtime import StepRecord
+from pipelines.export import write_ply
 from pipelines.render.cpu import warm_up as compile_renderer
 
 # Beyond this share of late steps a cell is repeated: a stall of the machine is not a lack of padding. If it is late
@@ -92,6 +94,8 @@ class Worker:
             ]
             text = calibrate(self.workload, sections).to_json()
         calibration = Calibration.from_json(self.group.shared("calibration.json", text))
+        if rank == 0:
+            write_text(self.store.root / "profiles" / f"{calibration.name}.json", calibration.to_json())
         self.group.tell(stage="calibrated", stretch=calibration.stretch, compute=calibration.compute)
         return calibration
 
@@ -169,6 +173,8 @@ class Worker:
         write_timeline(timeline, folder / TIMELINE)
         write_steps(steps, folder / STEPS)
         write_trace(timeline, folder / TRACE)
+        if spec.cell(index).repeat == 0:  # repeats differ in timing only
+            write_ply(folder / MODEL, executed.recipe.table.moments.p)
         self.store.write_result(result)
         self.group.tell(stage="done", index=index, cell_id=result.cell_id)
 

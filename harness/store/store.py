@@ -5,6 +5,8 @@ Below the root of a store:
     cells/<cell id>/result.json    the record; with it a cell is done, failed or skipped
     cells/<cell id>/pair           the pair under whose lock the cell runs
     cells/<cell id>/timeline.parquet, steps.parquet, trace.json
+    cells/<cell id>/model.ply      the trained Gaussians, of an arm's first run
+    profiles/<name>@<digest>.json  prices, padding and link of a pair
     locks/<pair>.lock              held while a pair runs
 """
 
@@ -27,7 +29,7 @@ from harness.store.schema import Result, Status
 from odin.errors import InputError, RunError
 
 RESULT, PAIR = "result.json", "pair"
-TIMELINE, STEPS, TRACE = "timeline.parquet", "steps.parquet", "trace.json"
+TIMELINE, STEPS, TRACE, MODEL = "timeline.parquet", "steps.parquet", "trace.json", "model.ply"
 # `state` holds a pair's lock for an instant to see whether it is free; a real claim outlasts that.
 CLAIM_SECONDS = 1.0
 

@@ -16,6 +16,7 @@ import pytest
 from harness.cli import main
 from harness.store.schema import Result, Status
 from harness.store.store import CellStore
+from pipelines.export import read_ply
 
 TINY = "rooms?views=16&width=64&height=48&points=600"
 PLAIN = ["link=none", "padded=false", "mirrored=false"]
@@ -47,6 +48,11 @@ def test_the_headline_in_small(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(digests) == 1
     trace = json.loads((CellStore(tmp_path).path(store[0].cell_id) / "trace.json").read_text())
     assert {e["pid"] for e in trace["traceEvents"]} == {0, 1}
+    (profile,) = (tmp_path / "profiles").glob("host-cpu@*.json")
+    assert {r.measurement.profile for r in store} == {profile.stem}
+    for first in (r for r in store if r.cell.repeat == 0):
+        model = read_ply(CellStore(tmp_path).path(first.cell_id) / "model.ply")
+        assert len(model) == first.measurement.primitives.final
     assert not list(Path("/dev/shm").glob("odin-*"))
     # Running again does nothing but print the same table.
     assert reproduce(tmp_path, f"scene={TINY}", "steps=30") == code
