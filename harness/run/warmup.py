@@ -50,10 +50,10 @@ class Calibration:
 
     @property
     def name(self) -> str:
-        """Name of the profile with the digest of this calibration, as records keep it."""
+        """Name of the profile with its digest, as records keep it; padding is a field of its own."""
         if not self.profile.coefficients:
             return self.profile.name
-        return f"{self.profile.name}@{hashlib.sha256(self.to_json().encode()).hexdigest()[:12]}"
+        return f"{self.profile.name}@{hashlib.sha256(self.profile.to_json().encode()).hexdigest()[:12]}"
 
     @classmethod
     def from_json(cls, text: str) -> Calibration:
