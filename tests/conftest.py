@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from platformdirs import user_cache_dir
 
 from harness.store.identity import code_version
@@ -13,6 +14,11 @@ from harness.store.identity import code_version
 ROOT = Path(__file__).resolve().parents[1]
 # As for rank processes: numba's cache does not notice changes in inlined helpers. Set before numba is imported.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(user_cache_dir("odin-bench")) / "numba" / code_version()))
+
+# CI tries the same examples every time, so that a change is judged by itself; developers' runs keep searching.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 def data_folder() -> Path:
