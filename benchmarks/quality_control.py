@@ -27,7 +27,8 @@ PERTURBATIONS = (1e-6, 2e-6)
 def runs(seed: int) -> list[tuple[str, ...]]:
     """Words of every sequence of one seed."""
     perturbed = [(f"seed={seed}", "arms=barrier", f"perturb={p:g}") for p in PERTURBATIONS]
-    both = (f"seed={seed}", "arms=barrier,predicted")
+    # barrier-planned separates what the order does from what predicted reads do.
+    both = (f"seed={seed}", "arms=barrier,barrier-planned,predicted")
     return [both, *perturbed, (*both, "densify=false")]
 
 
