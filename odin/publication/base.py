@@ -8,6 +8,7 @@ Legend: N rows, B views of a step, steps A → B → C.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
@@ -47,7 +48,7 @@ class Window:
     rows: int
 
 
-class Publication:
+class Publication(ABC):
     """Base of the policies. `open`, `rows_for`, `before_projection`, `colours_done`, `close`, `abandon` and
     `restart` are called by the runtime in that order of a step; see each policy for what it does there."""
 
@@ -82,19 +83,19 @@ class Publication:
                 self._own_rows = [np.flatnonzero(mask).astype(np.int32) for mask in masks]
         return self._own_rows[position]
 
-    def before_projection(self, step: int, position: int) -> None:
+    def before_projection(self, step: int, position: int) -> None:  # noqa: B027 (a hook)
         """p1: publish what the view at `position` may read and no earlier one did."""
 
-    def colours_done(self, step: int) -> None:
+    def colours_done(self, step: int) -> None:  # noqa: B027 (a hook)
         """After the last view's colour backward; its projection backward is still to come."""
 
+    @abstractmethod
     def close(self, step: int) -> None:
         """p0, after the step's last backward."""
-        raise NotImplementedError
 
+    @abstractmethod
     def abandon(self, step: int) -> None:
         """Instead of `close` on a densifying step: publish what is pending, exchange nothing, move no row."""
-        raise NotImplementedError
 
     # Shared pieces --------------------------------------------------------------------------------------
 

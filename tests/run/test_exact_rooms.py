@@ -47,6 +47,8 @@ def test_quality_equals_waiting_and_a_mutant_does_not(workload: Workload) -> Non
     assert len(digests) == 1
     assert len(workload.recipe().table) <= 2000
     assert waited[0].version == len({50, 100, 150, 120, 20, 40, 60})
+    losses = [r.loss for r in waited[0].records]
+    assert np.mean(losses[80:110]) < 0.75 * np.mean(losses[:10]), "it does not learn"
     states = [w.state for w in quality[0].publication.windows]
     assert states.count(WindowState.PARTIAL) > 100
     mutant = train(workload, "quality", WithoutHazardCheck)
