@@ -251,7 +251,9 @@ def test_bytes_that_are_no_text_survive_an_ascii_terminal(tmp_path: Path) -> Non
 
 def test_ctrl_c_in_a_real_process() -> None:
     code = (
-        "import sys, time, types\n"
+        "import signal, sys, time, types\n"
+        # A run started in the background of a shell has it ignored, and children inherit that.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "module = types.ModuleType('harness.run.headline')\n"
         "def run(config, *, refresh):\n    print('running', flush=True)\n    time.sleep(60)\n"
         "module.run_headline = run\n"
