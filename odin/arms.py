@@ -1,10 +1,14 @@
 """The arms: one table of what each waits for (D§6). Every ratio is against `barrier`, every bit-identity test
-against `barrier-planned`."""
+against `barrier-planned`.
+
+An arm is a choice of mechanisms; each can be switched alone, by name: `quality:groups=off`,
+`throughput:evidence=local:tau=0.1`. A switched arm keeps its whole text as its name, so no result loses it.
+"""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from odin.errors import InputError
@@ -15,22 +19,56 @@ class Order(Enum):
 
     RANDOM = "random"
     PLAN = "plan"
+    REGIONS = "regions"  # one region's views per step as in the plan, regions in random order (without SDS)
 
 
 class Waits(Enum):
-    """What a step waits for before it reads the table."""
+    """What a step waits for before it reads the table. B follows A; X is the set of conflicting rows."""
 
     ALL = "all"  # the whole gradient of the step before
+    DDP = "ddp"  # the same, inside torch's DistributedDataParallel
+    ALL_OR_NONE = "all-or-none"  # all of it unless X = ∅ (§4.3 quality-first, read strictly)
     URGENT = "urgent"  # the rows of W(A) that any view of B may read
-    NOTHING = "nothing"  # pending rows are read at predicted values
+    LITERAL = "literal"  # §4.3 throughput-first to the letter: RAW only, every delayed row must pass
+    GATED = "gated"  # urgent rows that fail the gradient gate; passing ones are read late
+    NOTHING = "nothing"  # pending rows are read late or at predicted values
+
+
+class Dispatch(Enum):
+    """Which rank computes which unit of a step."""
+
+    STATIC = "static"  # rank r computes unit r
+    STATE = "state"  # DDS: the longest unit to the rank with the earliest ready time, costs from replicated state
+    TIME = "time"  # DDS from measured times; forfeits the bit-identity claim
+
+
+class Evidence(Enum):
+    """Whose gradient norm the gate looks at (D§6 Throughput gate)."""
+
+    HISTORY = "history"  # the row's last published norm: free and replicated
+    REDUCED = "reduced"  # this step's norms, summed over ranks: 1.7 % of the bytes and a rank barrier
+    LOCAL = "local"  # this rank's own gradient before the reduction, as the paper has it
+
+
+class Reads(Enum):
+    """What a read that is not waited for sees of a pending row."""
+
+    STALE = "stale"  # the last published value
+    PREDICTED = "predicted"  # its zero-gradient step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
     """One arm of a comparison.
 
-    exact: bit-identical to `barrier-planned`
-    says:  one sentence that a reviewer can check
+    exact:      bit-identical to `barrier-planned`
+    says:       one sentence that a reviewer can check
+    groups:     geometry and colours are waited for apart; a renderer that cannot be split gets whole rows
+    unit_order: rows that only later views of a unit read are waited for before those
+    early:      rows that no later view of the step touches leave before its last view is computed
+    tau, rho:   τ of the gate, and whether |D| / |R(B)| is held at τ too
+    audit:      recompute every so many windows at published values; 0: never
+    histograms: keep norms and updates of delayed rows per window (costs a pass over them)
     """
 
     name: str
@@ -38,7 +76,38 @@ class Arm:
     waits: Waits
     exact: bool
     says: str
+    groups: bool = True
+    unit_order: bool = True
+    early: bool = True
+    dispatch: Dispatch = Dispatch.STATIC
+    evidence: Evidence = Evidence.HISTORY
+    reads: Reads = Reads.STALE
+    tau: float = 0.2
+    rho: bool = True
+    audit: int = 0
+    histograms: bool = False
 
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.tau <= 1.0:
+            raise InputError(f"Arm {self.name!r} has tau={self.tau}; τ of the gate lies between 0 and 1 (§4.3).")
+        if self.audit < 0:
+            raise InputError(f"Arm {self.name!r} has audit={self.audit}; give windows between audits, or 0 for none.")
+
+    @property
+    def base(self) -> str:
+        """Name in the table, without switches."""
+        return self.name.partition(":")[0]
+
+
+_THROUGHPUT = Arm(
+    name="throughput",
+    order=Order.PLAN,
+    waits=Waits.GATED,
+    dispatch=Dispatch.STATE,
+    exact=False,
+    says="The plan's order; of the rows that a step may read and its predecessor may have written, those whose "
+    "gradient norm is at most τ times the mean are read one update late, the others are waited for.",
+)
 
 ARMS: dict[str, Arm] = {
     arm.name: arm
@@ -59,29 +128,136 @@ ARMS: dict[str, Arm] = {
             says="The plan's order, otherwise as barrier: the effect of locality order alone.",
         ),
         Arm(
+            name="paper-quality",
+            order=Order.PLAN,
+            waits=Waits.ALL_OR_NONE,
+            groups=False,
+            unit_order=False,
+            early=False,
+            dispatch=Dispatch.STATE,
+            exact=True,
+            says="The plan's order; a step waits for the whole gradient of the step before unless no row that it "
+            "may read or write was possibly written there (§4.3, quality-first).",
+        ),
+        Arm(
             name="quality",
             order=Order.PLAN,
             waits=Waits.URGENT,
+            dispatch=Dispatch.STATE,
             exact=True,
             says="The plan's order; a step waits only for rows that its views may read and the step before may "
-            "have written.",
+            "have written, for their geometry before it projects and for their colours before it blends.",
         ),
+        Arm(
+            name="paper-literal",
+            order=Order.PLAN,
+            waits=Waits.LITERAL,
+            groups=False,
+            unit_order=False,
+            early=False,
+            dispatch=Dispatch.STATE,
+            exact=False,
+            says="The plan's order; rows that a step only reads are read late if they are at most τ of what it "
+            "reads and all of them pass the gradient test, else it waits as quality (§4.3, throughput-first).",
+        ),
+        _THROUGHPUT,
         Arm(
             name="predicted",
             order=Order.PLAN,
             waits=Waits.NOTHING,
+            dispatch=Dispatch.STATE,
+            reads=Reads.PREDICTED,
+            audit=50,
             exact=False,
             says="The plan's order; pending rows are read at their zero-gradient-step value and corrected one "
-            "step later, so nothing is waited for inside a step.",
+            "step later, so nothing is waited for inside a step; every 50th window is audited.",
+        ),
+        replace(
+            _THROUGHPUT,
+            name="without-SAS",
+            waits=Waits.ALL,
+            says="As throughput, but no edge is an overlap window: every step waits for the whole gradient.",
+        ),
+        replace(
+            _THROUGHPUT,
+            name="without-SDS",
+            order=Order.REGIONS,
+            says="As throughput, but regions follow each other in random order.",
+        ),
+        replace(
+            _THROUGHPUT,
+            name="without-DDS",
+            dispatch=Dispatch.STATIC,
+            says="As throughput, but rank r always computes unit r.",
+        ),
+        replace(
+            _THROUGHPUT,
+            name="without-DAS",
+            waits=Waits.NOTHING,
+            says="As throughput, but planned windows open without validation: pending rows are read late.",
+        ),
+        Arm(
+            name="hogwild",
+            order=Order.RANDOM,
+            waits=Waits.NOTHING,
+            exact=False,
+            says="Random order; a step waits only until its gradient slot is free and reads whatever was last "
+            "published, without any validation (also: without LP).",
+        ),
+        replace(
+            _THROUGHPUT,
+            name="overlap-without-locality",
+            order=Order.RANDOM,
+            says="As throughput in random order: every edge is a window and is validated.",
         ),
     )
 }
 
+# What a switch may change; the rest of an arm is its definition.
+_SWITCHES: dict[str, type] = {
+    "groups": bool,
+    "unit_order": bool,
+    "early": bool,
+    "rho": bool,
+    "histograms": bool,
+    "order": Order,
+    "dispatch": Dispatch,
+    "evidence": Evidence,
+    "reads": Reads,
+    "tau": float,
+    "audit": int,
+}
+assert set(_SWITCHES) <= {f.name for f in fields(Arm)}
+_ON_OFF = {"on": True, "true": True, "off": False, "false": False}
 
-def arm(name: str) -> Arm:
-    """The arm of that name. Raises InputError naming the nearest one."""
-    if name in ARMS:
+
+def arm(text: str) -> Arm:
+    """The arm of that name with its switches set, e.g. `quality:groups=off`. Raises InputError naming the nearest."""
+    name, *switches = text.split(":")
+    if name not in ARMS:
+        near = difflib.get_close_matches(name, ARMS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"There is no arm {name!r}.{hint} Arms of this version: {', '.join(ARMS)}.")
+    if not switches:
         return ARMS[name]
-    near = difflib.get_close_matches(name, ARMS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"There is no arm {name!r}.{hint} Arms of this version: {', '.join(ARMS)}.")
+    changes = dict(_switch(text, switch) for switch in switches)
+    base = ARMS[name]
+    exact = base.exact and changes.get("order", base.order) is base.order
+    exact = exact and changes.get("dispatch") is not Dispatch.TIME
+    return replace(base, name=text, exact=exact, **changes)  # type: ignore[arg-type]
+
+
+def _switch(text: str, switch: str) -> tuple[str, object]:
+    key, _, value = switch.partition("=")
+    if key not in _SWITCHES:
+        near = difflib.get_close_matches(key, _SWITCHES, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"Arm {text!r} sets {key!r}.{hint} Switches are {', '.join(_SWITCHES)}, as in quality:early=off.")
+    kind = _SWITCHES[key]
+    try:
+        return key, _ON_OFF[value.lower()] if kind is bool else kind(value)
+    except (KeyError, ValueError):
+        allowed = "on or off" if kind is bool else f"{kind.__name__.lower()}"
+        if issubclass(kind, Enum):
+            allowed = ", ".join(str(member.value) for member in kind)
+        raise InputError(f"Arm {text!r}: {key}={value!r} is not possible; use {allowed}.") from None

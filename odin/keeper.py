@@ -58,6 +58,7 @@ class Keeper:
         self.step = 0
         self.points: list[int] = []
         self.late_steps: set[int] = set()
+        self._counted_as: Category | None = None
 
     def begin(self) -> float:
         """Start the cell's clock and return its origin."""
@@ -68,6 +69,13 @@ class Keeper:
         return time.monotonic()
 
     @contextmanager
+    def counted_as(self, category: Category) -> Iterator[None]:
+        """Count every phase inside as `category`, whatever it does: a recomputed view is no useful work."""
+        outer, self._counted_as = self._counted_as, category
+        yield
+        self._counted_as = outer
+
+    @contextmanager
     def phase(self, phase: Phase, *, rows: int = 0, pixels: int = 0) -> Iterator[Work]:
         """Time a phase. Work that is known only afterwards is set on the yielded object."""
         work = Work(rows=rows, pixels=pixels)
@@ -76,7 +84,7 @@ class Keeper:
         self._close(phase, work, start, time.monotonic(), time.thread_time() - cpu)
 
     def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
-        self._add("phase", phase.value, phase.category, start, end, work=work, cpu=cpu)
+        self._add("phase", phase.value, self._counted_as or phase.category, start, end, work=work, cpu=cpu)
 
     def _add(self, kind: str, name: str, category: Category, start: float, end: float, **more: object) -> None:
         fields = {"step": self.step, "kind": kind, "name": name, "category": category.value}
@@ -127,7 +135,8 @@ class PaddedKeeper(Keeper):
     def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
         start, self._worked = self._deadline, True
         self._deadline += self._price(phase.value, work)
-        self._add("phase", phase.value, phase.category, start, self._deadline, work=work, cpu=cpu)
+        category = self._counted_as or phase.category
+        self._add("phase", phase.value, category, start, self._deadline, work=work, cpu=cpu)
 
     def join(self) -> float:
         """The deadline; the real launch follows at once."""

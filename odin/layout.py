@@ -29,6 +29,9 @@ class ColumnGroup:
         return self.last - self.first
 
 
+VISIBLE = "visible"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ColumnLayout:
     """All D columns, split into G adjacent groups in column order; geometry is group 0, colour group 1."""
@@ -49,3 +52,8 @@ class ColumnLayout:
     def every_group(self) -> tuple[int, ...]:
         """Indices of all groups."""
         return tuple(range(len(self.groups)))
+
+    def with_visible(self) -> ColumnLayout:
+        """This layout and one more column, in which selective Adam's slots count the views that saw a row (D§5)."""
+        visible = ColumnGroup(name=VISIBLE, first=self.columns, last=self.columns + 1)
+        return ColumnLayout(groups=(*self.groups, visible))

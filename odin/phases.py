@@ -34,6 +34,9 @@ class Phase(Enum):
     HAZARDS = "hazards"  # intersect scopes, fix the partition
     ZERO_STEP = "zero_step"  # momentum-only step of rows without gradient
     CORRECT = "correct"  # predicted reads: zero-gradient step → real step
+    GATE = "gate"  # gradient norms of rows, and which of them may be read late
+    AUDIT = "audit"  # compare a recomputed unit's gradient with the one that was exchanged
+    DISPATCH = "dispatch"  # learn the costs of views, assign units to ranks
 
     STRUCTURE = "structure"  # densify, prune, reset, reorder
     OVERRUN = "overrun"  # padded runs: real work later than its deadline
@@ -46,4 +49,4 @@ class Phase(Enum):
         return Category.STRUCTURAL if self is Phase.STRUCTURE else Category.USEFUL
 
 
-_ODIN = frozenset({Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT})
+_ODIN = frozenset({Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT, Phase.GATE, Phase.AUDIT, Phase.DISPATCH})

@@ -5,7 +5,8 @@ Legend: N rows of the table, M rows of one view, D columns, V views asked about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Flag, auto
 from typing import Protocol, TypeVar
 
@@ -37,6 +38,21 @@ class Frame(Protocol):
     view: int
     rows: NDArray[np.int32]
 
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """Rows that the view draws (radius above 0), [M]; selective Adam updates them."""
+        ...
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """C: rows that took part and have a gradient, [M]; known after `render`."""
+        ...
+
+    @property
+    def fragments(self) -> int:
+        """Fragments composited, the view's cost; known after `render`."""
+        ...
+
 
 F = TypeVar("F", bound=Frame)
 
@@ -45,10 +61,12 @@ class Recipe(Protocol[F]):
     """A pipeline as the runtime sees it. Calls of one view come in the order in which they stand here."""
 
     table: ParameterTable
+    splittable: bool  # colours are first read by the blend; a monolithic renderer reads whole rows at once
+    kinds: Mapping[str, slice]  # kinds of parameters, by column
 
-    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.bool_]:
-        """Conservative read scopes R⁺ of views, bool [V, N]: every row a view may read or write while its
-        values stay within `inflation`. For 3DGS the write scope W⁺ is the same set."""
+    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
+        """Conservative read scopes R⁺ of views, packed (odin/bitmap.py), uint64 [V, K]: every row a view may read or
+        write while its values stay within `inflation`. For splatting the write scope W⁺ is the same set."""
         ...
 
     def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> F:
@@ -66,6 +84,18 @@ class Recipe(Protocol[F]):
 
     def backward_geometry(self, frame: F) -> NDArray[np.float32]:
         """Gradient of the geometry columns, float32 [M, 11]; also gathers densification statistics."""
+        ...
+
+    def unobserved(self) -> AbstractContextManager[None]:
+        """Views inside are computed for comparison: they leave no trace in statistics."""
+        ...
+
+    def pixel_change(self, a: F, b: F) -> float:
+        """Largest difference of a pixel's channel between two renderings of one view, 0…1."""
+        ...
+
+    def published(self, step: int) -> None:
+        """The step's update is applied to every row."""
         ...
 
     def learning_rates(self, step: int) -> NDArray[np.float64]:

@@ -37,18 +37,25 @@ class Update:
     t:     Adam step counter, ≥ 1
     lr:    float64 [D], learning rate of each column at that step
     scale: factor on the reduced gradient (1 / global batch)
+    visible: index of the slot's visible column (selective Adam: rows that no view saw keep their state, and there is
+        no bias correction, as in SparseGaussianAdam); None for dense Adam
     """
 
     t: int
     lr: NDArray[np.float64]
     scale: float
+    visible: int | None = None
 
     def step_sizes(self) -> NDArray[np.float32]:
-        """lr / (1-β1ᵗ), float32 [D]."""
+        """lr / (1-β1ᵗ), float32 [D]; lr where there is no bias correction."""
+        if self.visible is not None:
+            return self.lr.astype(np.float32)
         return (self.lr / (1.0 - BETA1**self.t)).astype(np.float32)
 
     def denominator_scale(self) -> np.float32:
-        """√(1-β2ᵗ)."""
+        """√(1-β2ᵗ); 1 where there is no bias correction."""
+        if self.visible is not None:
+            return np.float32(1.0)
         return np.float32(math.sqrt(1.0 - BETA2**self.t))
 
 
@@ -68,14 +75,17 @@ def _gather(out: NDArray, grad: NDArray, offsets: NDArray, bounds: NDArray, lo: 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _adam(
     p: NDArray, m: NDArray, v: NDArray, width: int, bounds: NDArray, lo: int, hi: int, rows: NDArray,
-    grad: NDArray, offsets: NDArray, zero: bool, scale: float, step: NDArray, root: float,
+    grad: NDArray, offsets: NDArray, zero: bool, scale: float, step: NDArray, root: float, visible: int,
 ) -> None:  # fmt: skip
-    """Flat p, m, v [N·width]; column groups lo…hi-1 of `rows`. `zero` takes every gradient as 0."""
+    """Flat p, m, v [N·width]; column groups lo…hi-1 of `rows`. `zero` takes every gradient as 0; rows whose column
+    of group `visible` is 0 are left out, unless it is -1."""
     gradient = np.zeros(width, np.float32)
     first, last = bounds[lo], bounds[hi]
     size, gr = step[first:last], gradient[first:last]
     for k in range(rows.shape[0]):
         row = np.int64(rows[k])
+        if visible >= 0 and grad[offsets[visible, row]] == _ZERO:
+            continue
         if not zero:
             _gather(gradient, grad, offsets, bounds, lo, hi, row)
         base = row * width
@@ -163,13 +173,15 @@ def apply_gradient(
     offsets:  int64 [G, N], position in `gradient` of a row's first column of each group
     """
     _adam(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, gradient, offsets, False,
-          np.float32(update.scale), update.step_sizes(), update.denominator_scale())  # fmt: skip
+          np.float32(update.scale), update.step_sizes(), update.denominator_scale(),
+          -1 if update.visible is None else update.visible)  # fmt: skip
 
 
 def apply_zero(state: Moments, update: Update, rows: Rows) -> None:
-    """Zero-gradient Adam step of `rows`, in place: momentum only."""
-    _adam(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, _NO_VALUES, _NO_OFFSETS, True,
-          np.float32(0.0), update.step_sizes(), update.denominator_scale())  # fmt: skip
+    """Zero-gradient Adam step of `rows`, in place: momentum only. Selective Adam takes none."""
+    if update.visible is None:
+        _adam(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, _NO_VALUES, _NO_OFFSETS, True,
+              np.float32(0.0), update.step_sizes(), update.denominator_scale(), -1)  # fmt: skip
 
 
 def apply_correction(
@@ -179,7 +191,10 @@ def apply_correction(
 
     With m₁ = β1·m, v₁ = β2·v from the zero step: m ← m₁ + (1-β1)g, v ← v₁ + (1-β2)g², and the parameter moves
     by the difference of the two steps at the same t and lr. g = 0 changes nothing, so those rows are skipped.
-    Must run before the next step's zero step.
+    Must run before the next step's zero step. Selective Adam took no step, so this is the whole update.
     """
+    if update.visible is not None:
+        apply_gradient(state, update, rows, gradient, offsets)
+        return len(rows.ids)
     args = (np.float32(update.scale), update.step_sizes(), update.denominator_scale())
     return int(_correct(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, gradient, offsets, *args))

@@ -13,25 +13,41 @@ from typing import Any
 import numpy as np
 import torch
 
-from odin.arms import Arm, Waits
+from odin.arms import Arm, Evidence, Waits
+from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.errors import RunError
 from odin.keeper import Keeper
 from odin.phases import Phase
 from odin.plan import Blocking, Plan
 from odin.publication import (
+    AllOrNonePublication,
+    ChunkedPublication,
+    GatedPublication,
+    LiteralPublication,
     PredictedPublication,
     Publication,
     UrgentPublication,
     WaitingPublication,
 )
 from odin.recipe import Event, Frame, Recipe
+from odin.slot import GradientSlot
 
 POLICIES: dict[Waits, type[Publication]] = {
     Waits.ALL: WaitingPublication,
+    Waits.ALL_OR_NONE: AllOrNonePublication,
     Waits.URGENT: UrgentPublication,
+    Waits.LITERAL: LiteralPublication,
+    Waits.GATED: GatedPublication,
     Waits.NOTHING: PredictedPublication,
 }
+
+
+def policy_of(arm: Arm) -> type[Publication]:
+    """The publication policy of an arm."""
+    if arm.waits is Waits.GATED and arm.evidence is not Evidence.HISTORY:
+        return ChunkedPublication
+    return POLICIES[arm.waits]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +77,12 @@ class Runtime:
         *,
         version: int = 0,
         policy: type[Publication] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.recipe, self.plan, self.transport, self.keeper = recipe, plan, transport, keeper
-        self.publication = (policy or POLICIES[arm.waits])(recipe, plan, transport, keeper)
+        self.publication = (policy or policy_of(arm))(recipe, plan, transport, keeper, arm, budget=budget)
+        if self.publication.auditor is not None:
+            self.publication.fall_back_to(UrgentPublication)
         self.version = version
         self.records: list[StepRecord] = []
 
@@ -88,35 +107,43 @@ class Runtime:
             self.publication.close(step)
         if events:
             self._restructure(step, events)
-        if step + 1 < self.plan.steps and self.plan.blocking[step]:
-            self.publication.restart(step + 1)
+        following = self.publication.following(step)
+        if following is not self.publication or (step + 1 < self.plan.steps and self.plan.blocking[step]):
+            self.publication = following
+            following.restart(step + 1)
         start, self._moment = self._moment, self.keeper.now()
         return StepRecord(step=step, start=start, end=self._moment, structural=bool(events), loss=loss)
 
     def _unit(self, step: int) -> float:
         """Project and bin every view of the unit, then blend and go backward view by view; the mean loss."""
-        publication, views = self.publication, self.plan.units[step, self.transport.rank]
+        publication = self.publication
         publication.open(step)
-        self.slot = publication.ledger.slot(step)
+        slot = publication.slot(step)
         frames = []
-        for position, view in enumerate(views):
+        for position, view in enumerate(self.plan.units[step, publication.unit_of(step)]):
             publication.before_projection(step, position)
             rows = publication.rows_for(step, position)
             frames.append(self.recipe.project(int(view), rows, self.keeper))
         losses = []
         for position, frame in enumerate(frames):
+            publication.before_blend(step, position)
             losses.append(self.recipe.render(frame, self.keeper))
-            self._backward(step, frame, last=position == len(frames) - 1)
+            self._backward(step, position, frame, slot)
         return float(np.mean(losses))
 
-    def _backward(self, step: int, frame: Frame, *, last: bool) -> None:
-        slot = self.slot
+    def _backward(self, step: int, position: int, frame: Frame, slot: GradientSlot) -> None:
+        publication, last = self.publication, position == self.plan.views_per_unit - 1
         with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=len(frame.rows)):
             slot.add(1, frame.rows, self.recipe.backward_colours(frame))
+            for group in self.recipe.table.visible_group:
+                slot.add(group, frame.rows, frame.visible.astype(np.float32)[:, None])
         if last:
-            self.publication.colours_done(step)
+            publication.colours_done(step)
         with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(frame.rows)):
             slot.add(0, frame.rows, self.recipe.backward_geometry(frame))
+        publication.observe(step, position, frame)
+        if not last:
+            publication.view_done(step, position)
 
     def _restructure(self, step: int, events: Event) -> None:
         """Structural barrier: everything is published; afterwards replicas must be the same."""

@@ -18,15 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from odin.layout import ColumnLayout
-
-
-@dataclass(frozen=True, kw_only=True)
-class SegmentSpec:
-    """Rows (int32 [R], ascending) and group indices that travel together."""
-
-    name: str
-    rows: NDArray[np.int32]
-    groups: tuple[int, ...]
+from odin.segments import SegmentSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +66,15 @@ class GradientSlot:
         self.tensor.zero_()
         segments, start = [], 0
         for spec in specs:
-            stride = sum(self.layout.groups[g].width for g in spec.groups)
-            inner = start
-            for g in spec.groups:
-                _place(self.offsets[g], spec.rows, inner, stride)
-                inner += self.layout.groups[g].width
-            stop = start + stride * len(spec.rows)
-            segments.append(Segment(spec=spec, start=start, stop=stop))
-            start = stop
+            first = start
+            for block in spec.blocks:
+                stride = sum(self.layout.groups[g].width for g in block.groups)
+                inner = start
+                for g in block.groups:
+                    _place(self.offsets[g], block.rows, inner, stride)
+                    inner += self.layout.groups[g].width
+                start += stride * len(block.rows)
+            segments.append(Segment(spec=spec, start=first, stop=start))
         if start != len(self.values):
             raise AssertionError(f"segments cover {start} of {len(self.values)} elements of the slot")
         self.segments = tuple(segments)

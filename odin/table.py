@@ -16,20 +16,56 @@ from odin.rows import Moments
 
 
 class ParameterTable:
-    """Parameters and moments, each float32 [N, D]; `t` counts optimizer steps applied or launched."""
+    """Parameters and moments, each float32 [N, D]; `t` counts optimizer steps applied or launched.
 
-    def __init__(self, parameters: torch.Tensor, layout: ColumnLayout) -> None:
-        self.layout = layout
+    evidence:  float32 [N], last published gradient norm of each row, NaN where there is none; None until an arm
+               asks for it (`keep_evidence`)
+    selective: the recipe's optimizer is selective Adam (visible rows only, no bias correction)
+    """
+
+    def __init__(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False) -> None:
+        self.layout, self.selective = layout, selective
         self.t = 0
+        self.evidence: NDArray[np.float32] | None = None
         self.replace(parameters, torch.zeros_like(parameters), torch.zeros_like(parameters))
 
-    def replace(self, parameters: torch.Tensor, m: torch.Tensor, v: torch.Tensor) -> None:
-        """Install new storage after a structural event; all three float32 [N, D]."""
+    def replace(
+        self,
+        parameters: torch.Tensor,
+        m: torch.Tensor,
+        v: torch.Tensor,
+        source: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Install new storage after a structural event; all three float32 [N, D].
+
+        source: int64 [N], the old row that each row continues, -1 for none; without it all evidence is lost
+        """
         self.parameters = parameters.detach().contiguous()
         self.m = m.detach().contiguous()
         self.v = v.detach().contiguous()
         self.moments = Moments(p=self.parameters.numpy(), m=self.m.numpy(), v=self.v.numpy())
         self.every_row: NDArray[np.int32] = np.arange(len(parameters), dtype=np.int32)
+        if self.evidence is not None:
+            old = self.evidence
+            self.evidence = np.full(len(parameters), np.nan, np.float32)
+            if source is not None:
+                self.evidence[source >= 0] = old[source[source >= 0]]
+
+    def keep_evidence(self) -> NDArray[np.float32]:
+        """Start keeping `evidence`, and return it."""
+        if self.evidence is None:
+            self.evidence = np.full(len(self), np.nan, np.float32)
+        return self.evidence
+
+    @property
+    def slot_layout(self) -> ColumnLayout:
+        """Columns of a gradient slot: the table's, and the visible column of selective Adam."""
+        return self.layout.with_visible() if self.selective else self.layout
+
+    @property
+    def visible_group(self) -> tuple[int, ...]:
+        """(index of the visible column's group,) in the slot, or ()."""
+        return (len(self.layout.groups),) if self.selective else ()
 
     def __len__(self) -> int:
         return int(self.parameters.shape[0])

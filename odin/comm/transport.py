@@ -49,6 +49,11 @@ class Transport(Protocol):
         """Start summing `tensor` over ranks in place. `joined`: the moment this rank counts as having joined."""
         ...
 
+    def agree(self, step: int, digest: int) -> None:
+        """Say how this rank has cut a step, before any segment of it leaves. Ranks that cut it differently would
+        add unrelated rows: raises RunError naming them, here or when a segment of the step is waited for."""
+        ...
+
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         """Sum (`sum`) or maximum (`max`) over ranks, in place, at once. For statistics and checks, not timed."""
         ...
@@ -80,6 +85,9 @@ class SingleRank:
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """The sum of one rank is the tensor itself."""
         return _Done(tensor.numel() * tensor.element_size(), joined)
+
+    def agree(self, step: int, digest: int) -> None:
+        """Nobody to differ from."""
 
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         """Nothing to add."""

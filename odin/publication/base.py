@@ -1,63 +1,73 @@
 """What all publication policies share: launching segments, waiting for them, applying them.
 
-The runtime calls a policy at fixed program points. A point publishes a FIXED set of rows and waits for it;
-nothing is published because it happens to have arrived, so every decision is a function of replicated state.
+The runtime calls a policy at fixed program points (odin/points.py). A point publishes a FIXED set of rows and waits
+for it; nothing is published because it happens to have arrived, so every decision is a function of replicated state.
 
-Legend: N rows, B views of a step, steps A → B → C.
+Legend: N rows, U views of a unit, B views of a step, steps A → B → C.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odin.comm.transport import Handle, Transport
+from odin.arms import Arm, Dispatch
+from odin.audit import Auditor
+from odin.bitmap import row_ids
+from odin.budget import Budget
+from odin.comm.transport import Transport
+from odin.dispatch import Dispatcher
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.ledger import Ledger, Pending
-from odin.phases import Phase
-from odin.plan import Blocking, Plan
-from odin.recipe import Event, Recipe
-from odin.rows import Rows, Update, apply_gradient
-from odin.slot import Segment, SegmentSpec
-
-
-class WindowState(Enum):
-    """What became of the edge between two consecutive steps (D§3)."""
-
-    CLEAR = "clear"  # no conflict
-    PARTIAL = "partial"  # the successor began before all of the predecessor had arrived
-    REJECTED = "rejected"  # blocking, or the waited rows are ≥ 95 % of the transfer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """Account of the window after `step`: rows that were waited for, rows of W⁺, all rows; why, if rejected."""
-
-    step: int
-    state: WindowState
-    reason: str
-    waited_rows: int
-    write_rows: int
-    rows: int
+from odin.phases import Category, Phase
+from odin.plan import Plan
+from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
+from odin.publication.window import Window, WindowState, rejection
+from odin.recipe import Event, Frame, Recipe
+from odin.rows import Rows, Update, apply_correction, apply_gradient
+from odin.segments import Part, SegmentSpec, two_buckets
+from odin.slot import GradientSlot, Segment
 
 
 class Publication(ABC):
-    """Base of the policies. `open`, `rows_for`, `before_projection`, `colours_done`, `close`, `abandon` and
-    `restart` are called by the runtime in that order of a step; see each policy for what it does there."""
+    """Base of the policies. The runtime calls, in a step: `open`, `unit_of`, then for each view `before_projection`
+    and `rows_for`, for each view `before_blend`, `colours_done` (last view), `view_done`, then `close` or `abandon`."""
 
-    def __init__(self, recipe: Recipe[Any], plan: Plan, transport: Transport, keeper: Keeper) -> None:
-        self.recipe, self.plan, self.transport, self.keeper = recipe, plan, transport, keeper
+    def __init__(
+        self,
+        recipe: Recipe[Any],
+        plan: Plan,
+        transport: Transport,
+        keeper: Keeper,
+        arm: Arm,
+        *,
+        budget: Budget | None = None,
+    ) -> None:
+        self.recipe, self.plan, self.transport, self.keeper, self.arm = recipe, plan, transport, keeper, arm
+        self.budget = budget or Budget()
+        self.auditor = Auditor(arm.audit, recipe, transport, keeper) if arm.audit else None
+        self.dispatcher = self._make_dispatcher()
+        self.fallback: Publication | None = None  # takes over after a failed audit, until a structural event
+        self.home: Publication | None = None  # of a fallback: the policy it stands in for
         self.ledger = Ledger()
         self.windows: list[Window] = []
         self.payload_bytes: dict[int, int] = {}
+        self._specs: Sequence[SegmentSpec] = ()
         self._own_rows: list[NDArray[np.int32]] = []
+
+    runs_ahead = False  # nothing is waited for inside a step, so a rank may be up to a step ahead of another
+
+    def _make_dispatcher(self) -> Dispatcher | None:
+        """Where ranks meet in every step anyway, every assignment of units to equal ranks takes equally long."""
+        if self.arm.dispatch is Dispatch.STATIC or self.transport.ranks == 1 or not self.runs_ahead:
+            return None
+        return Dispatcher(self.plan, self.transport, self.keeper, self.arm.dispatch)
 
     # Program points -----------------------------------------------------------------------------------
 
@@ -66,36 +76,91 @@ class Publication(ABC):
         table = self.recipe.table
         if not self.ledger.fits(len(table)):
             with self.keeper.phase(Phase.STRUCTURE, rows=len(table)):
-                self.ledger.resize(len(table), table.layout)
+                self.ledger.resize(len(table), table.slot_layout)
+        if self.dispatcher is not None:
+            self.dispatcher.reset()
+
+    def unit_of(self, step: int) -> int:
+        """The unit of the step that this rank computes."""
+        return self.transport.rank if self.dispatcher is None else self.dispatcher.unit(step)
 
     def open(self, step: int) -> None:
         """Fix the partition of the step's slot before its first backward."""
+        self._own_rows = []
         self._partition(step, self._two_buckets())
 
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:
         """Rows to project for the view at `position` of this rank's unit, int32, ascending. Without scopes they
         are culled here, for all views of the unit in one call, from values that no view of it will see change."""
-        if position == 0:
-            views = [int(v) for v in self.plan.units[step, self.transport.rank]]
-            rows = len(self.recipe.table)
-            with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
-                masks = self.recipe.scope(views, Inflation.none(rows))
-                self._own_rows = [np.flatnonzero(mask).astype(np.int32) for mask in masks]
+        if not self._own_rows:
+            self._own_rows = self._culled(self.plan.units[step, self.unit_of(step)])
         return self._own_rows[position]
 
-    def before_projection(self, step: int, position: int) -> None:  # noqa: B027 (a hook)
-        """p1: publish what the view at `position` may read and no earlier one did."""
+    def before_projection(self, step: int, position: int) -> None:
+        """p1: publish the geometry that the view at `position` may read and no earlier one did."""
+        self._publish(step - 1, geometry(position))
 
-    def colours_done(self, step: int) -> None:  # noqa: B027 (a hook)
+    def before_blend(self, step: int, position: int) -> None:
+        """p1': publish the colours that the view at `position` may read and no earlier one did."""
+        self._publish(step - 1, colour(position))
+
+    def observe(self, step: int, position: int, frame: Frame) -> None:
+        """The gradient of the view at `position` is in the slot; `frame` is what it was computed from."""
+        if self.auditor is not None and self._audits(step):
+            self.auditor.watch(frame)
+        if self.dispatcher is not None and not self.drops_gradient(step):
+            self.dispatcher.note(step, position, frame)
+
+    def colours_done(self, step: int) -> None:
         """After the last view's colour backward; its projection backward is still to come."""
+        self._launch(step, COLOURS)
 
-    @abstractmethod
+    def view_done(self, step: int, position: int) -> None:
+        """After the backward of a view that is not the unit's last."""
+        self._launch(step, view_done(position))
+
     def close(self, step: int) -> None:
-        """p0, after the step's last backward."""
+        """p0, after the step's last backward: send the step, publish its predecessor, open or close the window."""
+        self._launch(step, CLOSE)
+        self._finish(step - 1)
+        failed = self._audits(step) and self._audit(step)
+        if failed or self.blocked(step):
+            self._finish_whole(step)
+            reason = "audit" if failed else self._reason(step)
+            self._account(replace(self._window(step), state=WindowState.REJECTED, reason=reason))
+        else:
+            self._open_window(step)
+        self._closed(step)
 
     @abstractmethod
+    def _open_window(self, step: int) -> None:
+        """What the successor may find although the step is pending."""
+
+    def _closed(self, step: int) -> None:  # noqa: B027 (a hook)
+        """The step is over."""
+
+    def following(self, step: int) -> Publication:
+        """The policy of the next step: the fallback after a failed audit, the arm's own again after an event."""
+        if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step]:
+            return self.home
+        failed = self.auditor is not None and self.auditor.records and self.auditor.records[-1].failed
+        if failed and self.fallback is not None and self.auditor.records[-1].step == step:
+            return self.fallback
+        return self
+
     def abandon(self, step: int) -> None:
         """Instead of `close` on a densifying step: publish what is pending, exchange nothing, move no row."""
+        self._finish(step - 1)
+        self.ledger.require_flushed()
+        self._closed(step)
+        self._account(Window(step=step, state=WindowState.REJECTED, reason=self._reason(step)))
+
+    def fall_back_to(self, policy: type[Publication]) -> None:
+        """The policy that takes over after a failed audit; it shares the ledger and the accounts."""
+        exact = replace(self.arm, audit=0)
+        fallback = policy(self.recipe, self.plan, self.transport, self.keeper, exact, budget=self.budget)
+        fallback.ledger, fallback.windows, fallback.payload_bytes = self.ledger, self.windows, self.payload_bytes
+        fallback.home, self.fallback = self, fallback
 
     # Shared pieces --------------------------------------------------------------------------------------
 
@@ -107,82 +172,159 @@ class Publication(ABC):
         """Whether the step densifies: its gradient is thrown away, as upstream, and nothing is exchanged."""
         return Event.DENSIFY in self.recipe.events_after(step)
 
-    def _two_buckets(self) -> list[SegmentSpec]:
-        """All colours, then all geometry: what DDP's buckets would send while backward still runs."""
-        rows = self.recipe.table.every_row
-        return [
-            SegmentSpec(name="colours", rows=rows, groups=(1,)),
-            SegmentSpec(name="geometry", rows=rows, groups=(0,)),
-        ]
+    def slot(self, step: int) -> GradientSlot:
+        """The slot that the step's gradient is accumulated in."""
+        return self.ledger.slot(step)
 
-    def _partition(self, step: int, specs: list[SegmentSpec]) -> None:
+    def _two_buckets(self) -> list[SegmentSpec]:
+        table = self.recipe.table
+        return two_buckets(table.every_row, table.visible_group)
+
+    def _culled(self, views: Sequence[int] | NDArray[np.integer]) -> list[NDArray[np.int32]]:
+        rows = len(self.recipe.table)
+        with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
+            scopes = self.recipe.scope([int(v) for v in views], Inflation.none(rows))
+            return [row_ids(bits, rows) for bits in scopes]
+
+    def _partition(self, step: int, specs: Sequence[SegmentSpec]) -> None:
+        """Lay the step's slot out. Segments of its early launches are entered into the ledger at their points."""
+        self._specs = specs
         with self.keeper.phase(Phase.CLEAR, rows=len(self.recipe.table)):
             self.ledger.slot(step).partition(specs)
 
-    def _begin_pending(self, step: int) -> Pending:
-        """Bind the step's update (its t and learning rates) and enter it into the ledger."""
-        table = self.recipe.table
-        table.t += 1
-        lr = self.recipe.learning_rates(step)
-        update = Update(t=table.t, lr=lr, scale=1.0 / self.plan.global_batch)
-        pending = Pending(step=step, update=update, slot=self.ledger.slot(step))
-        self.ledger.push(pending)
+    def _pending(self, step: int) -> Pending:
+        """The step's entry in the ledger; at first use its update is bound to t and the learning rates of now."""
+        pending = self.ledger.pending(step)
+        if pending is None:
+            table = self.recipe.table
+            slot = self.ledger.slot(step)
+            table.t += 1
+            update = Update(
+                t=table.t,
+                lr=self.recipe.learning_rates(step),
+                scale=1.0 / self.plan.global_batch,
+                visible=table.visible_group[0] if table.selective else None,
+            )
+            pending = Pending(step=step, update=update, slot=slot)
+            self.ledger.push(pending)
         return pending
 
-    def _launch(self, pending: Pending, segment: Segment, rows: NDArray[np.int32]) -> None:
-        """Send one segment; `rows` are those it will publish (rows with a zero gradient need not be).
+    def _launch(self, step: int, point: Point) -> None:
+        """Send the step's segments that leave at a point, in link order.
 
         An empty segment is not sent: backends complete it without waiting for the other ranks. Partitions are
         the same on all ranks, so all of them leave it out.
         """
-        if segment.start == segment.stop:
+        if self.drops_gradient(step) or self._audits(step):
             return
-        handle = self.transport.all_reduce(pending.slot.slice(segment), self.keeper.join())
-        pending.launched.append((segment, handle, rows))
-        sent = self.payload_bytes.get(pending.step, 0)
-        self.payload_bytes[pending.step] = sent + handle.nbytes
+        if point == CLOSE or any(spec.launch == point for spec in self._specs):
+            self._send(step, {point})
 
-    def _launch_buckets(self, pending: Pending) -> None:
-        """Launch what is left of the two-bucket layout."""
-        for segment in pending.slot.segments[len(pending.launched) :]:
-            self._launch(pending, segment, self.recipe.table.every_row)
+    def _send(self, step: int, points: Collection[Point]) -> None:
+        pending = self._pending(step)
+        for segment in pending.slot.segments:
+            if segment.spec.launch in points and segment.stop > segment.start:
+                handle = self.transport.all_reduce(pending.slot.slice(segment), self.keeper.join())
+                pending.launched(segment, handle)
+                self.payload_bytes[step] = self.payload_bytes.get(step, 0) + handle.nbytes
+        if self.dispatcher is not None and CLOSE in points:
+            self.dispatcher.send(step)
 
-    def _publish_next(self, pending: Pending) -> None:
-        """Wait for the next segment and apply it."""
-        segment, handle, rows = pending.launched.popleft()
-        self.keeper.wait(handle, segment.name)
-        self._update(pending, rows)
+    def _publish(self, step: int, point: Point) -> None:
+        """Wait for and apply what of `step` is due at a point; nothing if the step is not pending."""
+        pending = self.ledger.pending(step)
+        if pending is None:
+            return
+        due = pending.due.pop(point, [])
+        if due:
+            last = max((segment for segment, _ in due), key=lambda s: s.start)
+            self._wait_through(pending, last)
+            self._apply(pending, [part for _, part in due])
 
-    def _publish_all_rows(self, pending: Pending) -> None:
-        """Wait for every segment, then apply the whole gradient in one pass over all rows."""
-        self._wait_all(pending.launched)
-        self._update(pending, self.recipe.table.every_row)
-        self.ledger.done(pending)
-
-    def _wait_all(self, launched: deque[tuple[Segment, Handle, NDArray[np.int32]]]) -> None:
-        while launched:
-            segment, handle, _ = launched.popleft()
+    def _wait_through(self, pending: Pending, last: Segment | None) -> None:
+        """Wait for segments in link order up to `last`, or for all."""
+        while pending.under_way and (last is None or pending.under_way[0][0].start <= last.start):
+            segment, handle = pending.under_way.popleft()
             self.keeper.wait(handle, segment.name)
 
-    def _update(self, pending: Pending, ids: NDArray[np.int32]) -> None:
-        with self.keeper.phase(Phase.UPDATE, rows=len(ids)):
-            rows = self._rows(ids)
+    def _apply(self, pending: Pending, parts: Sequence[Part]) -> None:
+        """Update parts, in one pass for all of the same columns."""
+        for lo, hi, corrects in sorted({(part.lo, part.hi, part.corrects) for part in parts}):
+            ids = np.concatenate([p.rows for p in parts if (p.lo, p.hi, p.corrects) == (lo, hi, corrects)])
+            if corrects:
+                self._correct(pending, ids)
+            else:
+                self._update(pending, ids, lo, hi)
+
+    def _finish(self, step: int) -> None:
+        """p0: wait for and apply everything that is left of a step; nothing if it is not pending."""
+        pending = self.ledger.pending(step)
+        if pending is None:
+            return
+        self._wait_through(pending, None)
+        self._apply(pending, [part for parts in pending.due.values() for _, part in parts])
+        pending.due.clear()
+        self._published(pending)
+
+    def _finish_whole(self, step: int) -> None:
+        """Wait for every segment of a step, then apply its gradient in one pass over all rows."""
+        pending = self._pending(step)
+        self._wait_through(pending, None)
+        pending.due.clear()
+        table = self.recipe.table
+        self._update(pending, table.every_row, 0, len(table.layout.groups))
+        self._published(pending)
+
+    def _published(self, pending: Pending) -> None:
+        if self.dispatcher is not None:
+            self.dispatcher.learn(pending.step)
+        self.ledger.done(pending)
+        self.recipe.published(pending.step)
+
+    def _audits(self, step: int) -> bool:
+        """Whether the step is audited: nothing of it leaves before the audit has seen its own gradient."""
+        if self.auditor is None or not self.auditor.due(step) or self.drops_gradient(step):
+            return False
+        return not self.blocked(step - 1)
+
+    def _audit(self, step: int) -> bool:
+        """Compare the step's gradient with one from published values, then send it; whether the error is too large."""
+        assert self.auditor is not None
+        views = self.plan.units[step, self.unit_of(step)]
+        slot, free = self.ledger.slot(step), self.ledger.slot(step + 1)
+        with self.keeper.counted_as(Category.ODIN):
+            rows = self._culled(views)
+            with self.keeper.phase(Phase.CLEAR, rows=len(self.recipe.table)):
+                free.partition(self._specs)
+        record = self.auditor.run(step, [int(v) for v in views], rows, slot, free)
+        self._send(step, {spec.launch for spec in self._specs})
+        return record.failed
+
+    def _window(self, step: int) -> Window:
+        """Account of a window that waited for everything."""
+        rows = len(self.recipe.table)
+        return Window(step=step, state=WindowState.REJECTED, waited_rows=rows, write_rows=rows, rows=rows)
+
+    def _update(self, pending: Pending, ids: NDArray[np.int32], lo: int, hi: int) -> None:
+        layout = self.recipe.table.layout
+        columns = int(layout.bounds[hi] - layout.bounds[lo])
+        with self.keeper.phase(Phase.UPDATE, rows=len(ids)) as work:
+            work.entries = len(ids) * columns
+            rows = Rows(ids=ids, layout=layout, lo=lo, hi=hi)
+            apply_gradient(self.recipe.table.moments, pending.update, rows, pending.slot.values, pending.slot.offsets)
+
+    def _correct(self, pending: Pending, ids: NDArray[np.int32]) -> None:
+        with self.keeper.phase(Phase.CORRECT, rows=len(ids)):
             slot = pending.slot
-            apply_gradient(self.recipe.table.moments, pending.update, rows, slot.values, slot.offsets)
+            apply_correction(self.recipe.table.moments, pending.update, self._rows(ids), slot.values, slot.offsets)
 
     def _rows(self, ids: NDArray[np.int32]) -> Rows:
         layout = self.recipe.table.layout
         return Rows(ids=ids, layout=layout, lo=0, hi=len(layout.groups))
 
-    def _account(self, step: int, state: WindowState, waited: int, written: int) -> None:
-        if step < self.plan.steps - 1:
-            rows = len(self.recipe.table)
-            reason = self._reason(step) if state is WindowState.REJECTED else ""
-            window = Window(
-                step=step, state=state, reason=reason, waited_rows=waited, write_rows=written, rows=rows
-            )
+    def _account(self, window: Window) -> None:
+        if window.step < self.plan.steps - 1:
             self.windows.append(window)
 
     def _reason(self, step: int) -> str:
-        flags = Blocking(int(self.plan.blocking[step]))
-        return str(flags.name).lower() if flags else "everything is waited for"
+        return rejection(self.plan, step)

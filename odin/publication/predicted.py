@@ -4,57 +4,42 @@ At p0 of A every row takes A's zero-gradient step in place. At p0 of B, A's redu
 arrived; it is applied as a correction before B's own zero step. The state is one table, identical on all ranks.
 The idea of predicting weights by the optimizer's own rule is known from asynchronous pipeline training
 (SpecTrain, XPipe, PipeOptim); new here is the in-place correction.
+
+With `stale` reads there is no zero step: A's update is applied whole at p0 of B (`hogwild`, `without-DAS`).
 """
 
 from __future__ import annotations
 
-from odin.ledger import Pending
+from odin.arms import Reads
 from odin.phases import Phase
-from odin.publication.base import Publication, WindowState
-from odin.rows import apply_correction, apply_zero
+from odin.publication.base import Publication
+from odin.publication.window import Window, WindowState
+from odin.rows import apply_zero
 
 
 class PredictedPublication(Publication):
-    """Predicted reads, rows of both column groups."""
+    """Nothing is waited for inside a step; rows of both column groups."""
 
-    def colours_done(self, step: int) -> None:
-        """Send the colour bucket, unless the step's gradient is dropped."""
-        if not self.drops_gradient(step):
-            pending = self._begin_pending(step)
-            self._launch(pending, pending.slot.segments[0], self.recipe.table.every_row)
+    runs_ahead = True
 
-    def close(self, step: int) -> None:
-        """Send geometry; correct the predecessor; then predict this step, or wait for it at a blocking window."""
-        pending = self._current(step)
-        self._launch_buckets(pending)
-        self._correct_predecessor(step)
+    def _open_window(self, step: int) -> None:
+        """Predict the step."""
         rows = len(self.recipe.table)
-        if self.blocked(step):
-            self._publish_all_rows(pending)
-            self._account(step, WindowState.REJECTED, rows, rows)
+        if self.arm.reads is Reads.PREDICTED:
+            with self.keeper.phase(Phase.ZERO_STEP, rows=rows):
+                update = self._pending(step).update
+                apply_zero(self.recipe.table.moments, update, self._rows(self.recipe.table.every_row))
+        self._account(Window(step=step, state=WindowState.CLEAR, delayed_rows=rows, write_rows=rows, rows=rows))
+
+    def _finish(self, step: int) -> None:
+        """The predecessor's gradient, as a correction or as a late update."""
+        pending = self.ledger.pending(step)
+        if pending is None:
             return
-        with self.keeper.phase(Phase.ZERO_STEP, rows=rows):
-            apply_zero(self.recipe.table.moments, pending.update, self._rows(self.recipe.table.every_row))
-        self._account(step, WindowState.CLEAR, 0, rows)
-
-    def abandon(self, step: int) -> None:
-        """Publish the predecessor; this step's gradient is dropped."""
-        self._correct_predecessor(step)
-        self.ledger.require_flushed()
-        self._account(step, WindowState.REJECTED, 0, 0)
-
-    def _current(self, step: int) -> Pending:
-        pending = self.ledger.newest()
-        assert pending is not None and pending.step == step
-        return pending
-
-    def _correct_predecessor(self, step: int) -> None:
-        pending = self.ledger.oldest()
-        if pending is None or pending.step == step:
-            return
-        self._wait_all(pending.launched)
-        slot, ids = pending.slot, self.recipe.table.every_row
-        with self.keeper.phase(Phase.CORRECT, rows=len(ids)):
-            state = self.recipe.table.moments
-            apply_correction(state, pending.update, self._rows(ids), slot.values, slot.offsets)
-        self.ledger.done(pending)
+        self._wait_through(pending, None)
+        table = self.recipe.table
+        if self.arm.reads is Reads.PREDICTED:
+            self._correct(pending, table.every_row)
+        else:
+            self._update(pending, table.every_row, 0, len(table.layout.groups))
+        self._published(pending)

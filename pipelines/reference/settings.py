@@ -18,6 +18,7 @@ class Settings:
     """One 3DGS training run.
 
     perturb: initial positions are multiplied by 1 + perturb (quality control of D§9)
+    optimizer: "dense" Adam, or "selective": visible rows only and no bias correction, as SparseGaussianAdam
     densify_at, reset_at, sh_at: event step counts set outright ("after this many steps"), or None for the
         schedule
     """
@@ -28,6 +29,7 @@ class Settings:
     initial_subsample: float = 0.9
     perturb: float = 0.0
     seed: int = 0
+    optimizer: str = "dense"
 
     position_lr_init: float = 0.00016
     position_lr_final: float = 0.0000016
@@ -56,6 +58,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 <= self.sh_degree <= 3:
             raise InputError(f"pipeline.sh_degree is {self.sh_degree}; SH degrees 0 to 3 are supported.")
+        if self.optimizer not in ("dense", "selective"):
+            raise InputError(f"pipeline.optimizer is {self.optimizer!r}; use dense or selective.")
         if not 0 < self.initial_subsample <= 1:
             raise InputError(
                 f"pipeline.initial_subsample is {self.initial_subsample}; it is the share of SfM points to start "

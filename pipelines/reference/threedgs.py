@@ -5,7 +5,8 @@ Legend: N rows of the table, M rows of one view, V training views.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
-from pipelines.render.cull import cull_many
+from pipelines.render.cull import cull_many, cull_packed
 from pipelines.render.protocol import Bins, BlendGradients, Projection, Renderer
 from pipelines.render.ssim import l1_dssim
 
@@ -53,15 +54,30 @@ class GaussianFrame:
     rgb: torch.Tensor | None = None
     gradients: BlendGradients | None = None
     direction_gradient: torch.Tensor | None = None
+    image: torch.Tensor | None = None
+    fragments: int = 0
+
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """Rows with a radius above 0, [M]."""
+        return self.projection.radii.numpy() > 0
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Rows that reached a live pixel, [M]: the rows with a gradient, up to a few per view (SCOPES.md)."""
+        assert self.gradients is not None
+        return self.gradients.contributed.numpy()
 
 
 class GaussianSplatting:
-    """3DGS with dense Adam, densification and opacity reset, on one table of parameters."""
+    """3DGS with Adam, densification and opacity reset, on one table of parameters."""
+
+    kinds = {"xyz": XYZ, "scale": SCALE, "rotation": ROTATION, "opacity": OPACITY, "f_dc": F_DC, "f_rest": F_REST}
 
     def __init__(
         self, capture: Capture, settings: Settings, renderer: Renderer, *, steps: int, batch: int
     ) -> None:
-        self.settings, self.renderer = settings, renderer
+        self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
         self.cameras = [capture.cameras[i] for i in capture.train]
         self._photos = [_as_float(capture.images[i]) for i in capture.train]
         self._batch, self._budget = batch, steps * batch
@@ -72,15 +88,16 @@ class GaussianSplatting:
         self.resets = 0
         parameters = initial_parameters(capture, settings)
         order = morton_order(parameters[:, XYZ].numpy())
-        self.table = ParameterTable(parameters[order], LAYOUT)
+        self.table = ParameterTable(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
+        self._observing = True
         self.statistics = DensificationStatistics(len(self.table))
 
     # Scopes -------------------------------------------------------------------------------------------------
 
-    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.bool_]:
-        """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, bool [V, N]."""
+    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
+        """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, uint64 [V, words(N)]."""
         geometry = self.table.parameters[:, GEOMETRY].numpy()
-        return cull_many(geometry, [self.cameras[v] for v in views], inflation)
+        return cull_packed(geometry, [self.cameras[v] for v in views], inflation)
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         """Ball radius of the centre (√3 · lr · bound) and growth of the log-scale of one update."""
@@ -109,6 +126,7 @@ class GaussianSplatting:
             frame.rgb = self.renderer.colour(frame.geometry, frame.sh, camera, self.degree)
         with keeper.phase(Phase.BLEND, rows=len(frame.rows), pixels=pixels) as work:
             blended = self.renderer.blend(frame.projection, frame.bins, frame.rgb, camera, self.background)
+            frame.image, frame.fragments = blended.image, blended.fragments
             work.entries, work.fragments = frame.bins.entries, blended.fragments
         with keeper.phase(Phase.LOSS, pixels=pixels):
             photo = self._photos[frame.view]
@@ -145,10 +163,27 @@ class GaussianSplatting:
 
     def _observe(self, frame: GaussianFrame, means2d: torch.Tensor, camera: Camera) -> None:
         """Upstream's statistic is the norm of the gradient in normalised device coordinates."""
+        if not self._observing:
+            return
         half = np.array([camera.width / 2, camera.height / 2], np.float32)
         ndc = means2d.numpy() * half
         norms = np.sqrt(ndc[:, 0] * ndc[:, 0] + ndc[:, 1] * ndc[:, 1])
-        self.statistics.add(frame.rows, norms, frame.projection.radii.numpy() > 0)
+        self.statistics.add(frame.rows, norms, frame.visible)
+
+    @contextmanager
+    def unobserved(self) -> Iterator[None]:
+        """Views inside leave no trace in the densification statistics."""
+        self._observing = False
+        yield
+        self._observing = True
+
+    def pixel_change(self, a: GaussianFrame, b: GaussianFrame) -> float:
+        """Largest difference of a pixel's channel between two renderings of one view."""
+        assert a.image is not None and b.image is not None
+        return float((a.image - b.image).abs().max())
+
+    def published(self, step: int) -> None:
+        """Nothing depends on when a step is published."""
 
     def image(self, camera: Camera) -> NDArray[np.float32]:
         """Render any camera from the current table, float32 [height, width, 3], for evaluation."""
@@ -199,7 +234,7 @@ class GaussianSplatting:
         source = torch.from_numpy(result.source[order])
         fresh = (source < 0)[:, None]
         m, v = (torch.where(fresh, 0.0, old[source.clamp(min=0)]) for old in (table.m, table.v))
-        table.replace(torch.from_numpy(result.parameters[order]), m, v)
+        table.replace(torch.from_numpy(result.parameters[order]), m, v, source.numpy())
         self.statistics = DensificationStatistics(len(table))
 
     def _reset_opacity(self) -> None:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odin.arms import ARMS
+from odin.arms import arm
+from odin.budget import Budget
 from odin.keeper import Keeper
 from odin.plan import Plan
-from odin.publication import Publication, UrgentPublication, WindowState
+from odin.publication import PredictedPublication, Publication, UrgentPublication, WindowState
+from odin.publication.layout import REST, Classes
 from odin.recipe import Event
 from odin.runtime import Runtime, checkpoint_boundaries
 from tests.odin.threads import run_ranks
@@ -34,17 +36,19 @@ def make_plan(steps: int, ranks: int, unit: int, events: list[Event], seed: int)
 
 
 def train(
-    arm: str,
+    name: str,
     plan: Plan,
     events: list[Event],
     *,
     lr: float = 0.02,
     policy: type[Publication] | None = None,
     rows: int = 60,
+    budget: Budget | None = None,
+    selective: bool = False,
 ) -> tuple[list[Runtime], list[ToyRecipe], object]:
     def main(transport: object) -> tuple[Runtime, ToyRecipe]:
-        recipe = ToyRecipe(rows, VIEWS, events, lr=lr)
-        runtime = Runtime(recipe, plan, ARMS[arm], transport, Keeper(), policy=policy)
+        recipe = ToyRecipe(rows, VIEWS, events, lr=lr, selective=selective)
+        runtime = Runtime(recipe, plan, arm(name), transport, Keeper(), policy=policy, budget=budget)
         runtime.run()
         return runtime, recipe
 
@@ -61,24 +65,79 @@ def digest(recipes: list[ToyRecipe]) -> str:
 event = st.sampled_from([Event.NONE] * 6 + [Event.DENSIFY, Event.RESET, Event.SH_UP, Event.DENSIFY | Event.RESET])
 
 
-@settings(max_examples=60, deadline=None)
+def row_budget(early: int, lead: int) -> Budget:
+    """A budget that lets so many rows leave early, whatever their size."""
+
+    class Fixed(Budget):
+        def early_rows(self, *sizes: object) -> int:
+            return early
+
+        def colour_rows(self, *sizes: object) -> int:
+            return lead
+
+    return Fixed()
+
+
+switched = st.sampled_from(
+    ["quality", "quality:groups=off", "quality:early=off", "quality:unit_order=off", "paper-quality",
+     "quality:groups=off:early=off:unit_order=off", "paper-quality:groups=on:early=on"]
+)  # fmt: skip
+budgets = st.one_of(st.none(), st.builds(row_budget, st.integers(0, 60), st.integers(0, 60)))
+
+
+@settings(max_examples=100, deadline=None)
 @given(
     events=st.lists(event, min_size=3, max_size=14),
     ranks=st.integers(1, 3),
     unit=st.integers(1, 3),
     seed=st.integers(0, 99),
     lr=st.sampled_from([0.001, 0.02, 0.3]),
+    name=switched,
+    budget=budgets,
+    selective=st.booleans(),
 )
-def test_overlap_equals_waiting_bit_for_bit(events, ranks, unit, seed, lr) -> None:
+def test_overlap_equals_waiting_bit_for_bit(events, ranks, unit, seed, lr, name, budget, selective) -> None:
     plan = make_plan(len(events), ranks, unit, events, seed)
-    _, waited, sizes_waited = train("barrier-planned", plan, events, lr=lr)
-    overlapped_runs, overlapped, sizes = train("quality", plan, events, lr=lr)
+    _, waited, sizes_waited = train("barrier-planned", plan, events, lr=lr, selective=selective)
+    overlapped_runs, overlapped, sizes = train(name, plan, events, lr=lr, budget=budget, selective=selective)
     assert digest(waited) == digest(overlapped)
     assert overlapped[0].missed == 0
+    assert max(recipe.lag for recipe in overlapped) <= 1
     totals = [sum(log) for log in sizes.log]
     assert totals == [sum(log) for log in sizes_waited.log], "arms send different bytes"
     assert len(set(map(tuple, sizes.log))) == 1, "ranks send different collectives"
     assert overlapped_runs[0].publication.payload_bytes == overlapped_runs[-1].publication.payload_bytes
+
+
+INEXACT = [
+    "throughput", "throughput:rho=off", "throughput:tau=1", "throughput:reads=predicted", "throughput:evidence=local",
+    "throughput:evidence=reduced", "throughput:evidence=local:rho=off:reads=predicted", "paper-literal",
+    "paper-literal:tau=1", "predicted", "predicted:audit=3", "predicted:reads=stale", "hogwild", "without-DAS",
+    "without-DDS", "without-SAS", "throughput:groups=off:dispatch=static", "predicted:dispatch=time", "hogwild:audit=2",
+]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    events=st.lists(event, min_size=3, max_size=14),
+    ranks=st.integers(1, 3),
+    unit=st.integers(1, 3),
+    seed=st.integers(0, 99),
+    name=st.sampled_from(INEXACT),
+    budget=budgets,
+    selective=st.booleans(),
+)
+def test_inexact_arms_keep_replicas_equal_and_skip_one_update_at_most(
+    events, ranks, unit, seed, name, budget, selective
+) -> None:
+    plan = make_plan(len(events), ranks, unit, events, seed)
+    runs, recipes, sizes = train(name, plan, events, budget=budget, selective=selective)
+    digest(recipes)
+    assert max(recipe.lag for recipe in recipes) <= 1
+    assert len(set(map(tuple, sizes.log))) == 1, "ranks send different collectives"
+    for run in runs:
+        run.publication.ledger.require_flushed()
+        assert len(run.publication.windows) == plan.steps - 1
 
 
 def long_run() -> tuple[Plan, list[Event]]:
@@ -98,8 +157,17 @@ def test_windows_open_and_are_accounted() -> None:
 
 
 class WithoutHazardCheck(UrgentPublication):
-    def conflicts(self, written: np.ndarray, read: np.ndarray) -> np.ndarray:
-        return np.zeros_like(written)
+    """Nothing is taken for a conflict, so pending rows are read stale."""
+
+    def classes(self, step: int, found: Classes) -> Classes:
+        return Classes(last=found.last, need=np.full_like(found.need, REST))
+
+
+class ColoursNotAwaited(UrgentPublication):
+    """Views are blended without waiting for colours."""
+
+    def before_blend(self, step: int, position: int) -> None:
+        return None
 
 
 class WithoutInflation(UrgentPublication):
@@ -107,14 +175,36 @@ class WithoutInflation(UrgentPublication):
         return 0.0, 0.0
 
 
+class ThreeSlots(PredictedPublication):
+    """A third slot, so that a step may be published two steps late."""
+
+    def __init__(self, *args: object, **more: object) -> None:
+        super().__init__(*args, **more)
+        self.ledger.ring = 3
+
+    def _finish(self, step: int) -> None:
+        super()._finish(step - 1)
+        if self.blocked(step + 1):
+            super()._finish(step)
+
+
 @pytest.mark.parametrize(
-    ("mutant", "lr"), [(WithoutHazardCheck, 0.02), (WithoutInflation, 0.3)], ids=["no-hazard-check", "no-inflation"]
+    ("mutant", "lr"),
+    [(WithoutHazardCheck, 0.02), (ColoursNotAwaited, 0.02), (WithoutInflation, 0.3)],
+    ids=["no-hazard-check", "colours-not-awaited", "no-inflation"],
 )
 def test_mutants_are_caught(mutant: type[Publication], lr: float) -> None:
     plan, events = long_run()
     _, waited, _ = train("barrier-planned", plan, events, lr=lr)
     _, mutated, _ = train("quality", plan, events, lr=lr, policy=mutant)
     assert digest(mutated) != digest(waited) or mutated[0].missed > 0
+
+
+def test_a_third_slot_skips_two_updates() -> None:
+    plan, events = long_run()
+    _, two, _ = train("hogwild", plan, events)
+    _, three, _ = train("hogwild", plan, events, policy=ThreeSlots)
+    assert (two[0].lag, three[0].lag) == (1, 2)
 
 
 def test_checkpoint_boundaries_do_not_change_exact_arms() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from odin.bound import adam_bound
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
-from odin.slot import GradientSlot, SegmentSpec
+from odin.segments import Block, SegmentSpec
+from odin.slot import GradientSlot
 
 LAYOUT = ColumnLayout(
     groups=(ColumnGroup(name="geometry", first=0, last=11), ColumnGroup(name="colour", first=11, last=59))
@@ -24,13 +25,17 @@ def fresh(rows: int, seed: int = 0) -> Moments:
     return Moments(p=p, m=np.zeros_like(p), v=np.zeros_like(p))
 
 
+def segment(name: str, rows: np.ndarray, groups: tuple[int, ...]) -> SegmentSpec:
+    return SegmentSpec(name=name, blocks=(Block(rows=rows, groups=groups),))
+
+
 def filled_slot(gradient: np.ndarray) -> GradientSlot:
     n = len(gradient)
     slot, rows = GradientSlot(n, LAYOUT), np.arange(n, dtype=np.int32)
     specs = [
-        SegmentSpec(name="urgent", rows=rows[::3].copy(), groups=(0, 1)),
-        SegmentSpec(name="colours", rows=np.delete(rows, np.s_[::3]), groups=(1,)),
-        SegmentSpec(name="geometry", rows=np.delete(rows, np.s_[::3]), groups=(0,)),
+        segment("urgent", rows[::3].copy(), (0, 1)),
+        segment("colours", np.delete(rows, np.s_[::3]), (1,)),
+        segment("geometry", np.delete(rows, np.s_[::3]), (0,)),
     ]
     slot.partition(specs)
     slot.add(0, rows, np.ascontiguousarray(gradient[:, :11]))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from odin.ledger import Ledger, Pending
 from odin.rows import Update
-from odin.slot import GradientSlot, SegmentSpec
-from tests.odin.test_rows import LAYOUT
+from odin.slot import GradientSlot
+from tests.odin.test_rows import LAYOUT, segment
 
 
 @settings(max_examples=40, deadline=None)
@@ -22,9 +22,9 @@ def test_every_partition_holds_the_same_gradient(rows: int, seed: int) -> None:
     slot = GradientSlot(rows, LAYOUT)
     slot.partition(
         [
-            SegmentSpec(name="urgent", rows=ids[cut], groups=(0, 1)),
-            SegmentSpec(name="colours", rows=ids[~cut], groups=(1,)),
-            SegmentSpec(name="geometry", rows=ids[~cut], groups=(0,)),
+            segment("urgent", ids[cut], (0, 1)),
+            segment("colours", ids[~cut], (1,)),
+            segment("geometry", ids[~cut], (0,)),
         ]
     )
     expected = np.zeros((rows, 59), np.float32)
@@ -41,7 +41,7 @@ def test_every_partition_holds_the_same_gradient(rows: int, seed: int) -> None:
 def test_a_partition_with_a_hole_is_refused() -> None:
     slot = GradientSlot(4, LAYOUT)
     with pytest.raises(AssertionError, match="segments cover"):
-        slot.partition([SegmentSpec(name="some", rows=np.arange(3, dtype=np.int32), groups=(0, 1))])
+        slot.partition([segment("some", np.arange(3, dtype=np.int32), (0, 1))])
 
 
 def pending(step: int, ledger: Ledger) -> Pending:

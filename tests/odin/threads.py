@@ -22,6 +22,7 @@ class Exchange:
         self.lock = threading.Condition()
         self.sent: dict[int, dict[int, torch.Tensor]] = {}
         self.log: list[list[int]] = [[] for _ in range(ranks)]
+        self.cuts: dict[int, set[int]] = {}
 
 
 class _Pending:
@@ -64,6 +65,12 @@ class ThreadTransport:
             exchange.sent.setdefault(number, {})[self.rank] = tensor.clone()
             exchange.lock.notify_all()
         return _Pending(exchange, number, tensor)
+
+    def agree(self, step: int, digest: int) -> None:
+        with self._exchange.lock:
+            cuts = self._exchange.cuts.setdefault(step, set())
+            cuts.add(digest)
+        assert len(cuts) == 1, f"ranks cut step {step} differently"
 
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         assert op == "sum"

@@ -6,11 +6,13 @@ everything after it. Positions move by up to the Adam bound, so scopes must be i
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from odin.bitmap import pack
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.layout import ColumnGroup, ColumnLayout
@@ -32,15 +34,33 @@ class ToyFrame:
     geometry: np.ndarray
     colour: np.ndarray | None = None
 
+    @property
+    def visible(self) -> np.ndarray:
+        return self.read
+
+    active = visible
+
+    @property
+    def fragments(self) -> int:
+        return int(self.read.sum())
+
 
 class ToyRecipe:
-    def __init__(self, rows: int, views: int, events: list[Event], lr: float = 0.02, seed: int = 0) -> None:
+    """`lag` is the largest number of unpublished updates that a read has skipped."""
+
+    splittable = True
+    kinds = {"geometry": slice(0, 3), "colour": slice(3, 7)}
+
+    def __init__(
+        self, rows: int, views: int, events: list[Event], lr: float = 0.02, seed: int = 0, selective: bool = False
+    ) -> None:
         rng = np.random.default_rng(seed)
         table = rng.normal(size=(rows, LAYOUT.columns)).astype(np.float32)
         table[:, 0] = np.sort(rng.uniform(0, views, rows))
-        self.table = ParameterTable(torch.from_numpy(table), LAYOUT)
+        self.table = ParameterTable(torch.from_numpy(table), LAYOUT, selective=selective)
         self.lr, self.events, self.seed = lr, events, seed
-        self.missed = 0
+        self.missed = self.lag = 0
+        self._published, self._observed = -1, True
         self.visits = torch.zeros(rows, dtype=torch.int64)
 
     def _position(self) -> np.ndarray:
@@ -48,7 +68,7 @@ class ToyRecipe:
 
     def scope(self, views, inflation: Inflation) -> np.ndarray:
         reach = REACH + inflation.shift[inflation.level] + 1e-6
-        return np.stack([np.abs(self._position() - v - 0.5) <= reach for v in views])
+        return pack(np.stack([np.abs(self._position() - v - 0.5) <= reach for v in views]))
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         return self.learning_rates(step)[0] * bound, 0.0
@@ -57,6 +77,7 @@ class ToyRecipe:
         return np.full(LAYOUT.columns, self.lr * (1 - 0.01 * step))
 
     def project(self, view: int, rows: np.ndarray, keeper: Keeper) -> ToyFrame:
+        self.lag = max(self.lag, keeper.step - self._published - 1)
         with keeper.phase(Phase.PROJECT, rows=len(rows)):
             position = self._position()
             touched = np.flatnonzero(np.abs(position - view - 0.5) <= REACH)
@@ -75,13 +96,28 @@ class ToyRecipe:
 
     def backward_geometry(self, frame: ToyFrame) -> np.ndarray:
         gradient = np.cos(2 * frame.geometry - frame.view) * frame.read[:, None]
-        self.visits[torch.from_numpy(frame.rows[frame.read]).long()] += 1
+        if self._observed:
+            self.visits[torch.from_numpy(frame.rows[frame.read]).long()] += 1
         return gradient.astype(np.float32)
+
+    @contextmanager
+    def unobserved(self):
+        self._observed = False
+        yield
+        self._observed = True
+
+    def pixel_change(self, a: ToyFrame, b: ToyFrame) -> float:
+        return abs(float(a.geometry[a.read].sum()) - float(b.geometry[b.read].sum()))
+
+    def published(self, step: int) -> None:
+        assert step > self._published
+        self._published = step
 
     def events_after(self, step: int) -> Event:
         return self.events[step]
 
     def restructure(self, step, events, version, reduce, keeper) -> None:
+        self._published = step
         if Event.DENSIFY in events:
             reduce(self.visits)
             rng = np.random.default_rng([self.seed, version])
@@ -90,7 +126,8 @@ class ToyRecipe:
             grown = torch.cat([self.table.parameters[keep], self.table.parameters[copies] + 0.01])
             m = torch.cat([self.table.m[keep], torch.zeros(len(copies), LAYOUT.columns)])
             v = torch.cat([self.table.v[keep], torch.zeros(len(copies), LAYOUT.columns)])
-            self.table.replace(grown, m, v)
+            source = np.concatenate([keep.numpy(), np.full(len(copies), -1)])
+            self.table.replace(grown, m, v, source)
             self.visits = torch.zeros(len(grown), dtype=torch.int64)
         if Event.RESET in events:
             self.table.parameters[:, 6] = 0.0

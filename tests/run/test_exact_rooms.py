@@ -10,6 +10,7 @@ from harness.run.workload import Workload, load_workload
 from odin.arms import ARMS
 from odin.keeper import Keeper
 from odin.publication import Publication, UrgentPublication, WindowState
+from odin.publication.layout import REST, Classes
 from odin.runtime import Runtime
 from tests.odin.threads import run_ranks
 
@@ -36,8 +37,8 @@ def train(workload: Workload, arm: str, policy: type[Publication] | None = None)
 class WithoutHazardCheck(UrgentPublication):
     """The mutant: nothing is taken for a conflict, so pending rows are read stale."""
 
-    def conflicts(self, written: np.ndarray, read: np.ndarray) -> np.ndarray:
-        return np.zeros_like(written)
+    def classes(self, step: int, found: Classes) -> Classes:
+        return Classes(last=found.last, need=np.full_like(found.need, REST))
 
 
 @pytest.mark.xdist_group("exact")

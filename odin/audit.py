@@ -1,0 +1,127 @@
+"""The audit of reads that are not waited for (D§6 Predicted reads, Audit).
+
+At p0 of B, after A is published, each rank computes its unit of B once more from published values, into the slot that
+A has just left. Nothing else changes: statistics and counters are left alone, and the gradient that is exchanged is the
+one that B computed first. The error is relative to the whole step, so every rank sees the same number and decides
+alike; above the limit the run goes on as `quality` until the next structural event.
+
+Legend: N rows, D columns, W ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from odin.comm.transport import Transport
+from odin.keeper import Keeper
+from odin.phases import Category, Phase
+from odin.recipe import Frame, Recipe
+from odin.slot import GradientSlot
+
+LIMIT = 0.05  # relative L2 error of B's gradient above which reads are waited for again
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord:
+    """One audit of a step.
+
+    error:   √(Σ_ranks ‖g_read − g_published‖² / Σ_ranks ‖g_published‖²) over all columns
+    by_kind: the same for each kind of parameter
+    pixel:   largest change of a pixel's channel in any view of the step, 0…1
+    """
+
+    step: int
+    error: float
+    by_kind: dict[str, float]
+    pixel: float
+
+    @property
+    def failed(self) -> bool:
+        """The error is above the limit."""
+        return not self.error <= LIMIT
+
+
+class Auditor:
+    """Audits every `every`-th step; keeps the frames of a step that it is going to audit."""
+
+    def __init__(self, every: int, recipe: Recipe[Any], transport: Transport, keeper: Keeper) -> None:
+        self.every, self.records = every, list[AuditRecord]()
+        self._recipe, self._transport, self._keeper = recipe, transport, keeper
+        self._frames: list[Frame] = []
+
+    def due(self, step: int) -> bool:
+        """Whether the step is audited, if it reads anything late."""
+        return step > 0 and step % self.every == 0
+
+    def watch(self, frame: Frame) -> None:
+        """Keep a frame of the step until it is audited."""
+        self._frames.append(frame)
+
+    def forget(self) -> None:
+        """The step is not audited after all."""
+        self._frames = []
+
+    def run(
+        self, step: int, views: Sequence[int], rows: Sequence[NDArray[np.int32]], slot: GradientSlot, free: GradientSlot
+    ) -> AuditRecord:
+        """Recompute the unit's views (with `rows` of each) into `free`, laid out as `slot`, and compare."""
+        with self._keeper.counted_as(Category.ODIN), self._recipe.unobserved():
+            changes = [
+                self._recompute(view, ids, free, before)
+                for view, ids, before in zip(views, rows, self._frames, strict=True)
+            ]
+        self.forget()
+        with self._keeper.phase(Phase.AUDIT, rows=slot.row_count):
+            sums = self._sums(slot.dense(), free.dense())
+        record = self._agree(step, sums, max(changes))
+        self.records.append(record)
+        return record
+
+    def _recompute(self, view: int, rows: NDArray[np.int32], free: GradientSlot, before: Frame) -> float:
+        recipe, keeper = self._recipe, self._keeper
+        frame = recipe.project(view, rows, keeper)
+        recipe.render(frame, keeper)
+        with keeper.phase(Phase.COLOUR_BACKWARD, rows=len(rows)):
+            free.add(1, rows, recipe.backward_colours(frame))
+        with keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(rows)):
+            free.add(0, rows, recipe.backward_geometry(frame))
+        return recipe.pixel_change(before, frame)
+
+    def _sums(self, read: NDArray[np.float32], published: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Squared norms of difference and truth per kind, [2, kinds]."""
+        kinds = self._recipe.kinds.values()
+        return np.array(
+            [
+                [np.square(x[:, columns], dtype=np.float64).sum() for columns in kinds]
+                for x in (read - published, published)
+            ]
+        )
+
+    def _agree(self, step: int, sums: NDArray[np.float64], pixel: float) -> AuditRecord:
+        """Sum over ranks; pixel changes travel in one place per rank, so that a sum carries a maximum."""
+        ranks, keeper = self._transport.ranks, self._keeper
+        mine = torch.zeros(sums.size + ranks, dtype=torch.float64)
+        mine[: sums.size] = torch.from_numpy(sums.reshape(-1))
+        mine[sums.size + self._transport.rank] = pixel
+        keeper.wait(self._transport.all_reduce(mine, keeper.join()), "audit")
+        wrong, truth = mine[: sums.size].numpy().reshape(2, -1)
+        names = list(self._recipe.kinds)
+        return AuditRecord(
+            step=step,
+            error=_ratio(wrong.sum(), truth.sum()),
+            by_kind={name: _ratio(w, t) for name, w, t in zip(names, wrong, truth, strict=True)},
+            pixel=float(mine[sums.size :].max()),
+        )
+
+
+def _ratio(wrong: float, truth: float) -> float:
+    """√(wrong / truth); 0 where both vanish, infinite where only the truth does."""
+    if truth > 0:
+        return float(np.sqrt(wrong / truth))
+    return 0.0 if wrong == 0 else float("inf")

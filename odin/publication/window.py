@@ -1,0 +1,54 @@
+"""What became of each overlap window: the account behind Fig. 17 and Review 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from odin.hazards import Hazards
+from odin.plan import Blocking, Plan
+
+REJECTED_SHARE = 0.95  # waited rows at or above this share of the transfer: the window did not open (D§3)
+
+
+class WindowState(Enum):
+    """What became of the edge between two consecutive steps (D§3)."""
+
+    CLEAR = "clear"  # no conflict
+    PARTIAL = "partial"  # the successor began before all of the predecessor had arrived
+    REJECTED = "rejected"  # blocking, or the waited rows are ≥ 95 % of the transfer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Account of the window after `step`.
+
+    reason:       why it was rejected
+    hazards:      rows in conflict by kind, where scopes were compared
+    waited_rows:  rows of W⁺ that the successor waits for before p0
+    delayed_rows: rows of W⁺ that it may read before they are published
+    write_rows:   rows of W⁺ (all rows where there are no scopes)
+    rows:         rows of the table
+    """
+
+    step: int
+    state: WindowState
+    reason: str = ""
+    hazards: Hazards | None = None
+    waited_rows: int = 0
+    delayed_rows: int = 0
+    write_rows: int = 0
+    rows: int = 0
+
+
+def rejection(plan: Plan, step: int) -> str:
+    """Why the window after a step did not open."""
+    flags = Blocking(int(plan.blocking[step])) if step < plan.steps - 1 else Blocking.NONE
+    return str(flags.name).lower() if flags else "everything is waited for"
+
+
+def state_of(waited: int, rows: int) -> WindowState:
+    """State of an open window by the rows it waits for."""
+    if waited == 0:
+        return WindowState.CLEAR
+    return WindowState.REJECTED if waited >= REJECTED_SHARE * rows else WindowState.PARTIAL
