@@ -252,7 +252,9 @@ def _switch(text: str, switch: str) -> tuple[str, object]:
     if key not in _SWITCHES:
         near = difflib.get_close_matches(key, _SWITCHES, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"Arm {text!r} sets {key!r}.{hint} Switches are {', '.join(_SWITCHES)}, as in quality:early=off.")
+        raise InputError(
+            f"Arm {text!r} sets {key!r}.{hint} Switches are {', '.join(_SWITCHES)}, as in quality:early=off."
+        )
     kind = _SWITCHES[key]
     try:
         return key, _ON_OFF[value.lower()] if kind is bool else kind(value)

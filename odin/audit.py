@@ -59,6 +59,10 @@ class Auditor:
         """Whether the step is audited, if it reads anything late."""
         return step > 0 and step % self.every == 0
 
+    def failed_at(self, step: int) -> bool:
+        """Whether the step was audited and its error is too large."""
+        return bool(self.records) and self.records[-1].step == step and self.records[-1].failed
+
     def watch(self, frame: Frame) -> None:
         """Keep a frame of the step until it is audited."""
         self._frames.append(frame)

@@ -25,8 +25,8 @@ def adam_bound(t: int) -> float:
 
 
 def selective_bound(t: int) -> float:
-    """`adam_bound` for Adam without bias correction, for a row at its `t`-th update or before (SparseGaussianAdam of 3DGS):
-    3.16 at t = 1, at most 7.27. It grows with t, so the step counter bounds every row's own count."""
+    """`adam_bound` for Adam without bias correction (SparseGaussianAdam of 3DGS), for a row at its `t`-th update or
+    before: 3.16 at t = 1, at most 7.27. It grows with t, so the step counter bounds every row's own count."""
     q = BETA1 * BETA1 / BETA2
     history = math.sqrt((1.0 - q**t) / (1.0 - q))
     return (1.0 - BETA1) / math.sqrt(1.0 - BETA2) * history * ROUNDING

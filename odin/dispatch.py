@@ -47,7 +47,9 @@ class ViewCosts:
         return (fragments + ROW_IN_FRAGMENTS * rows).sum(axis=1)
 
 
-def assign(costs: Sequence[float] | NDArray[np.float64], ready: NDArray[np.float64], speed: NDArray[np.float64]) -> NDArray[np.int64]:
+def assign(
+    costs: Sequence[float] | NDArray[np.float64], ready: NDArray[np.float64], speed: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """The unit of each rank, int64 [W]: the longest unit goes to the rank that can begin first, and so on.
 
     ready: when each rank can begin, in units of cost; speed: of each rank, 1 = reference. With equal ranks that are

@@ -21,7 +21,9 @@ Norms = NDArray[np.float32]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _norms(values: NDArray, offsets: NDArray, bounds: NDArray, groups: int, rows: NDArray, scale: float, out: NDArray) -> None:
+def _norms(
+    values: NDArray, offsets: NDArray, bounds: NDArray, groups: int, rows: NDArray, scale: float, out: NDArray
+) -> None:
     for k in range(rows.shape[0]):
         total = np.float64(0.0)
         for group in range(groups):

@@ -49,4 +49,6 @@ class Phase(Enum):
         return Category.STRUCTURAL if self is Phase.STRUCTURE else Category.USEFUL
 
 
-_ODIN = frozenset({Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT, Phase.GATE, Phase.AUDIT, Phase.DISPATCH})
+_ODIN = frozenset(
+    {Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT, Phase.GATE, Phase.AUDIT, Phase.DISPATCH}
+)

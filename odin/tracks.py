@@ -60,6 +60,4 @@ class Tracks:
         mapped = new_id[self.views]
         kept = mapped >= 0
         counts = np.concatenate([[0], np.cumsum(kept)])
-        return Tracks(
-            offsets=counts[self.offsets].astype(np.int64), views=mapped[kept], view_count=len(keep)
-        )
+        return Tracks(offsets=counts[self.offsets].astype(np.int64), views=mapped[kept], view_count=len(keep))

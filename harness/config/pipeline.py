@@ -14,6 +14,7 @@ class Pipeline:
 
     lambda_dssim:  weight of D-SSIM in the loss, beside 1 − lambda_dssim of L1
     initial_subsample: share of the SfM points that the model starts from, drawn by the seed
+    optimizer:     dense Adam, or selective: visible rows only, without bias correction (SparseGaussianAdam)
     perturb:       initial positions are multiplied by 1 + perturb (the perturbed-barrier control)
     *_floor_steps: fewest steps between two events of a kind, the same in all arms
     densify_every: densify every so many steps, instead of the schedule; None follows the schedule
@@ -22,6 +23,7 @@ class Pipeline:
 
     name: str = "3dgs"
     source: str = "reference"
+    optimizer: str = "dense"
     densify: bool = True
     sh_degree: int = 3
     lambda_dssim: float = 0.2
@@ -38,6 +40,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         expect_one_of(self.name, ("3dgs",), key="pipeline.name")
         expect_one_of(self.source, ("reference",), key="pipeline.source")
+        expect_one_of(self.optimizer, ("dense", "selective"), key="pipeline.optimizer")
         expect_at_least(0, key="pipeline.sh_degree", value=self.sh_degree, most=3, advice="3DGS trains degree 3.")
         self._check_shares()
         self._check_events()

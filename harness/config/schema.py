@@ -176,7 +176,7 @@ class Scale:
 class Study:
     """Which arms are compared, and how.
 
-    arms:     names from `odin.arms`, in the order they run
+    arms:     names from `odin.arms`, in the order they run; with switches, as in quality:groups=off
     mirrored: run the arms a second time in reverse, which cancels drift and gives the noise floor
     regions:  K of the planner's partition (lowered where the scene has too few views)
     """

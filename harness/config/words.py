@@ -89,14 +89,19 @@ def _value(key: str, value: str) -> str:
         return quoted(value)
     if value.strip() == "":
         raise InputError(f"{key}= has no value. Give one, or leave the word out to keep the default.")
-    return _listed(value) if _is_list(kind) else value
+    return _listed(value, text=kind == tuple[str, ...]) if _is_list(kind) else value
 
 
 def _is_list(kind: Any) -> bool:
     return any(getattr(part, "__origin__", None) is tuple for part in (kind, *get_args(kind)))
 
 
-def _listed(value: str) -> str:
-    """`a,b` and `a` stand for `[a,b]` and `[a]`, so that a shell needs no quotes."""
+def _listed(value: str, *, text: bool) -> str:
+    """`a,b` and `a` stand for `[a,b]` and `[a]`, so that a shell needs no quotes; words of text are quoted."""
     bare = value.strip()
-    return bare if bare.startswith("[") or bare.lower() == "null" else f"[{bare}]"
+    if bare.lower() == "null":
+        return bare
+    inner = bare[1:-1] if bare.startswith("[") and bare.endswith("]") else bare
+    if not text:
+        return f"[{inner}]"
+    return f"[{','.join(quoted(word.strip()) for word in inner.split(',') if word.strip())}]"

@@ -80,9 +80,23 @@ def window_counts(windows: list[Window]) -> schema.Windows:
     """Clear, partial, and rejected by reason."""
     states = Counter(w.state for w in windows)
     rejected = Counter(w.reason for w in windows if w.state is WindowState.REJECTED)
+    opened = [w for w in windows if w.state is not WindowState.REJECTED]
+    compared = [(w.hazards, w.rows) for w in windows if w.hazards is not None]
     return schema.Windows(
-        clear=states[WindowState.CLEAR], partial=states[WindowState.PARTIAL], rejected=dict(sorted(rejected.items()))
+        clear=states[WindowState.CLEAR],
+        partial=states[WindowState.PARTIAL],
+        rejected=dict(sorted(rejected.items())),
+        waited=_mean([w.waited_rows / w.rows for w in opened]),
+        delayed=_mean([w.delayed_rows / w.rows for w in opened]),
+        written=_mean([w.write_rows / w.rows for w in opened]),
+        raw=_mean([h.raw / rows for h, rows in compared]),
+        waw=_mean([h.waw / rows for h, rows in compared]),
+        war=_mean([h.war / rows for h, rows in compared]),
     )
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
 
 
 def label_of(workload: Workload) -> schema.Label:
@@ -152,6 +166,9 @@ def measure(
         losses=tuple(step_losses(steps)),
         breakdown=breakdown(timeline, steps),
         windows=window_counts(executed.windows),
+        audits=tuple(
+            schema.Audit(step=a.step, error=min(a.error, 1e30), by_kind=a.by_kind, pixel=a.pixel) for a in executed.audits
+        ),
     )
 
 

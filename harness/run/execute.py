@@ -9,6 +9,8 @@ import numpy as np
 
 from harness.run.workload import Workload
 from odin.arms import Arm
+from odin.audit import AuditRecord
+from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.keeper import Entry, Keeper
 from odin.plan import Plan
@@ -29,6 +31,7 @@ class Executed:
     entries: list[Entry]
     records: list[StepRecord]
     windows: list[Window]
+    audits: list[AuditRecord]
     payload: list[int]
     late_steps: set[int]
     points: list[int]
@@ -44,23 +47,27 @@ def execute(
     *,
     recipe: GaussianSplatting | None = None,
     plan: Plan | None = None,
+    budget: Budget | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
 ) -> Executed:
     """Train a cell from its initial model. All ranks call this together."""
     recipe = recipe or workload.recipe()
     plan = plan or workload.plan(arm)
     initial = len(recipe.table)
-    runtime = Runtime(recipe, plan, arm, transport, keeper)
+    runtime = Runtime(recipe, plan, arm, transport, keeper, budget=budget)
+    arms_own = runtime.publication
     transport.barrier()
     runtime.run(on_step=on_step)
     runtime.require_equal_replicas(plan.steps - 1)
     publication = runtime.publication
+    auditor = arms_own.auditor
     return Executed(
         plan=plan,
         recipe=recipe,
         entries=keeper.entries,
         records=runtime.records,
         windows=publication.windows,
+        audits=auditor.records if auditor else [],
         payload=[publication.payload_bytes.get(s, 0) for s in range(plan.steps)],
         late_steps=keeper.late_steps,
         points=keeper.points,

@@ -16,11 +16,11 @@ import torch.distributed as dist
 from harness.run.spec import RunSpec
 from odin.comm.gloo import GlooTransport, in_order_group
 from odin.comm.link import Link
-from odin.comm.stamps import JoinStamps, stamp_folder
+from odin.comm.stamps import CutBoard, JoinStamps, stamp_folder
 from odin.comm.transport import SingleRank, Transport
 
-# Two buckets or segments and one statistics exchange per step, and slack for the checks.
-COLLECTIVES_PER_STEP = 4
+# Segments of a step (two per view of a unit and a few more, chunks of the gate), metadata and statistics.
+COLLECTIVES_PER_STEP = 32
 
 
 class Group:
@@ -55,15 +55,18 @@ class Group:
             return SingleRank()
         tag = f"odin-{self.spec.folder.name}-{name.replace(' ', '-')}"
         path = stamp_folder() / tag
+        board = path.with_name(f"{tag}-cuts")
         capacity = COLLECTIVES_PER_STEP * steps + 16
         if self.rank == 0:
             JoinStamps.create(path, capacity, self.ranks)
+            CutBoard.create(board, steps, self.ranks)
         self.barrier()
-        stamps = JoinStamps(path, capacity, self.ranks)
+        stamps, cuts = JoinStamps(path, capacity, self.ranks), CutBoard(board, steps, self.ranks)
         self.barrier()
-        if self.rank == 0:
-            path.unlink()  # every rank holds it open; nothing is left behind however the run ends
-        return GlooTransport(self._in_order, stamps, link)
+        if self.rank == 0:  # every rank holds them open; nothing is left behind however the run ends
+            path.unlink()
+            board.unlink()
+        return GlooTransport(self._in_order, stamps, cuts, link)
 
     def most(self, value: float) -> float:
         """Maximum over ranks."""

@@ -28,9 +28,7 @@ OnMessage = Callable[[dict], None]
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 3.0
 # One thread per rank: ranks share the cores, and more threads than cores slow all of them down.
-_ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-)
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 def launch(spec: RunSpec, on_message: OnMessage) -> None:

@@ -15,17 +15,23 @@ from pathlib import Path
 from harness.measure.profile import Profile, barrier_compute, fit_profile, stretch_factor
 from harness.run.execute import Executed, execute
 from harness.run.workload import Workload
-from odin.arms import ARMS
+from odin.arms import Waits
+from odin.arms import arm as arm_named
+from odin.budget import Budget
 from odin.comm.link import UNSHAPED, Link, link_for_exposure
 from odin.comm.transport import Transport
 from odin.errors import RunError
 from odin.keeper import Entry, Keeper, Work
+from odin.phases import Phase
 
-# Section → steps; 40 in all. The barrier section gives the compute of a step; the second one densifies.
-SECTIONS = {"barrier": 16, "quality": 14, "predicted": 10}
+# Arm → steps; 40 in all. The barrier section gives the compute of a step; the second one densifies; the third audits.
+SECTIONS = {"barrier": 16, "quality": 14, "predicted:audit=4": 10}
+# Phases that only some arms have are priced where a study asks for these arms.
+GATED = "throughput:evidence=local"
+MORE_SECTIONS = {GATED: 10}
 DENSIFY_AFTER = 6
 # Thrown away first: kernels that are compiled or loaded from the cache on first use would look like slow phases.
-BURN_IN = {"barrier": 2, "quality": 4, "predicted": 3}
+BURN_IN = {"barrier": 2, "quality": 4, "predicted:audit=4": 6, GATED: 4}
 
 TransportFactory = Callable[[str, Link, int], Transport]
 
@@ -35,17 +41,30 @@ class Calibration:
     """What the warm-up fixed for all arms of a pair.
 
     stretch: padding factor s; link: before stretching; compute: nominal barrier step, seconds
+    unit_seconds, colour_window: see `odin.budget.Budget`, before stretching
     """
 
     profile: Profile
     stretch: float
     link: Link
     compute: float
+    unit_seconds: float = 0.0
+    colour_window: float = 0.0
+
+    def budget(self, ranks: int) -> Budget:
+        """What fits on the link while a step computes; no limit is known on an unshaped link. Padding stretches link
+        and phases alike, so it does not enter."""
+        if not self.link.shaped or ranks < 2:
+            return Budget()
+        rate = self.link.beta * ranks / (2 * (ranks - 1))
+        return Budget(bytes_per_second=rate, unit_seconds=self.unit_seconds, colour_window=self.colour_window)
 
     def to_json(self) -> str:
         """A readable record; an infinite bandwidth is null."""
         link = {**asdict(self.link), "beta": self.link.beta if self.link.shaped else None}
-        record = {"stretch": self.stretch, "compute": self.compute, "link": link}
+        numbers = {"stretch": self.stretch, "compute": self.compute}
+        per_row = {"unit_seconds": self.unit_seconds, "colour_window": self.colour_window}
+        record = {**numbers, **per_row, "link": link}
         return json.dumps({**record, "profile": json.loads(self.profile.to_json())}, indent=1)
 
     @property
@@ -64,6 +83,8 @@ class Calibration:
             profile=Profile.from_json(json.dumps(data["profile"])),
             stretch=data["stretch"],
             compute=data["compute"],
+            unit_seconds=data["unit_seconds"],
+            colour_window=data["colour_window"],
             link=Link(**link) if link["beta"] is not None else Link(name=link["name"]),
         )
 
@@ -74,13 +95,21 @@ def uncalibrated(workload: Workload) -> Calibration:
     return Calibration(profile=profile, stretch=1.0, link=Link(name=workload.config.link.name), compute=0.0)
 
 
+def sections(workload: Workload) -> dict[str, int]:
+    """Arm → steps of the warm-up of a study: what all studies have, and what its arms need besides."""
+    arms = [arm_named(name) for name in workload.config.study.arms]
+    gated = any(a.waits in (Waits.GATED, Waits.LITERAL) for a in arms)
+    return SECTIONS | ({GATED: MORE_SECTIONS[GATED]} if gated else {})
+
+
 def warm_up(workload: Workload, make_transport: TransportFactory) -> dict[str, Executed]:
     """Run every section on this rank; all ranks call this together."""
-    for arm, steps in BURN_IN.items():
-        _section(workload, arm, steps, make_transport, densify_after=2)
+    wanted = sections(workload)
+    for arm in wanted:
+        _section(workload, arm, BURN_IN[arm], make_transport, densify_after=2)
     return {
         arm: _section(workload, arm, steps, make_transport, densify_after=DENSIFY_AFTER)
-        for arm, steps in SECTIONS.items()
+        for arm, steps in wanted.items()
     }
 
 
@@ -90,10 +119,10 @@ def _section(
     at = (densify_after,) if arm == "quality" else ()
     settings = replace(workload.settings, densify_at=at, reset_at=(), sh_at=())
     recipe = workload.with_settings(settings, steps)
-    plan = workload.plan_for(ARMS[arm], settings, steps)
+    plan = workload.plan_for(arm_named(arm), settings, steps)
     transport = make_transport(f"warm-up {arm}", UNSHAPED, steps)
     try:
-        return execute(workload, ARMS[arm], transport, Keeper(), recipe=recipe, plan=plan)
+        return execute(workload, arm_named(arm), transport, Keeper(), recipe=recipe, plan=plan)
     finally:
         transport.close()
 
@@ -104,7 +133,8 @@ def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], li
     per_rank: for each rank, section → (entries, visible points)
     """
     everything = [e for sections in per_rank for entries, _ in sections.values() for e in entries]
-    source = f"least squares over a {sum(SECTIONS.values())}-step warm-up on {len(per_rank)} rank(s)"
+    steps = sum(sections(workload).values())
+    source = f"least squares over a {steps}-step warm-up on {len(per_rank)} rank(s)"
     profile = fit_profile("host-cpu", source, everything)
     timelines = [pair for sections in per_rank for pair in sections.values()]
     compute = barrier_compute(profile, [sections["barrier"][0] for sections in per_rank])
@@ -113,7 +143,19 @@ def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], li
         stretch=stretch_factor(profile, timelines),
         link=_solve_link(workload, compute),
         compute=compute,
+        **_per_row(profile, [sections["barrier"][0] for sections in per_rank]),
     )
+
+
+def _per_row(profile: Profile, timelines: list[list[Entry]]) -> dict[str, float]:
+    """Nominal seconds of a unit, and of its projection backward, per row that it projects."""
+    phases = [e for entries in timelines for e in entries if e.kind == "phase" and e.category == "useful"]
+    rows = max(sum(e.work.rows for e in phases if e.name == Phase.PROJECT.value), 1)
+    backward = [e for e in phases if e.name == Phase.PROJECTION_BACKWARD.value]
+    return {
+        "unit_seconds": sum(profile.price(e.name, e.work) for e in phases) / rows,
+        "colour_window": sum(profile.price(e.name, e.work) for e in backward) / rows,
+    }
 
 
 def _solve_link(workload: Workload, compute: float) -> Link:

@@ -1,6 +1,6 @@
 """One rank process: the same process runs every cell of a sequence, so no arm pays for imports or compilation.
 
-    python -m harness.run.worker SPEC.json RANK
+python -m harness.run.worker SPEC.json RANK
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from harness.measure.timeline import (
     write_timeline,
     write_trace,
 )
+from harness.measure.windows import windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
 from harness.run.group import Group
 from harness.run.spec import RunSpec
-from harness.run.warmup import SECTIONS, Calibration, calibrate, load_section, save_section, uncalibrated, warm_up
+from harness.run.warmup import Calibration, calibrate, load_section, save_section, sections, uncalibrated, warm_up
 from harness.run.workload import load_workload
 from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
-from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, CellStore
+from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.errors import OdinError
 from odin.keeper import Keeper, PaddedKeeper
@@ -81,18 +82,19 @@ class Worker:
         config = self.spec.config
         if not config.engine.padded and not config.link.shaped:
             return uncalibrated(self.workload)
-        self.group.tell(stage="warm-up", steps=sum(SECTIONS.values()))
+        names = list(sections(self.workload))
+        self.group.tell(stage="warm-up", steps=sum(sections(self.workload).values()))
         folder, rank = self.spec.folder, self.group.rank
         for name, executed in warm_up(self.workload, self.group.transport).items():
-            save_section(folder / f"warm-up-{name}-rank-{rank}.json", executed)
+            save_section(folder / f"warm-up-{names.index(name)}-rank-{rank}.json", executed)
         self.group.barrier()
         text = None
         if rank == 0:
-            sections = [
-                {name: load_section(folder / f"warm-up-{name}-rank-{r}.json") for name in SECTIONS}
+            seen = [
+                {name: load_section(folder / f"warm-up-{k}-rank-{r}.json") for k, name in enumerate(names)}
                 for r in range(self.group.ranks)
             ]
-            text = calibrate(self.workload, sections).to_json()
+            text = calibrate(self.workload, seen).to_json()
         calibration = Calibration.from_json(self.group.shared("calibration.json", text))
         if rank == 0:
             write_text(self.store.root / "profiles" / f"{calibration.name}.json", calibration.to_json())
@@ -121,7 +123,12 @@ class Worker:
         self.group.tell(stage="cell", index=index, arm=cell.arm, repeat=cell.repeat, steps=steps)
         try:
             executed = execute(
-                self.workload, arm_named(cell.arm), transport, keeper, on_step=lambda r: self._on_step(index, r)
+                self.workload,
+                arm_named(cell.arm),
+                transport,
+                keeper,
+                budget=calibration.budget(self.group.ranks),
+                on_step=lambda r: self._on_step(index, r),
             )
         finally:
             transport.close()
@@ -173,6 +180,7 @@ class Worker:
         write_timeline(timeline, folder / TIMELINE)
         write_steps(steps, folder / STEPS)
         write_trace(timeline, folder / TRACE)
+        write_windows(windows_frame(executed.windows), folder / WINDOWS)
         if spec.cell(index).repeat == 0:  # repeats differ in timing only
             write_ply(folder / MODEL, executed.recipe.table.moments.p)
         self.store.write_result(result)

@@ -38,6 +38,7 @@ class Workload:
             densify=p.densify,
             initial_subsample=p.initial_subsample,
             perturb=p.perturb,
+            optimizer=p.optimizer,
             seed=self.config.seed,
             densification_floor_steps=p.densification_floor_steps,
             sh_floor_steps=p.sh_floor_steps,
@@ -86,7 +87,5 @@ class Workload:
 def load_workload(config: Config, progress: Progress | None = None) -> Workload:
     """Load (or generate) and check the scene of a configuration. Raises InputError."""
     scene = config.scene
-    spec = SceneSpec(
-        path=scene.path, images=scene.images, test_every=scene.test_every, skip_missing=scene.skip_missing
-    )
+    spec = SceneSpec(path=scene.path, images=scene.images, test_every=scene.test_every, skip_missing=scene.skip_missing)
     return Workload(config=config, capture=load_scene(spec, progress=progress))

@@ -52,16 +52,41 @@ class Seeds(Record):
 
 
 class Windows(Record):
-    """Edges between consecutive steps: conflict-free, partly waited for, and closed by reason."""
+    """Edges between consecutive steps: conflict-free, partly waited for, and closed by reason.
+
+    waited, delayed, written: mean share of the table's rows over opened windows that is waited for, read before it is
+        published, and possibly written; None where no window opened
+    raw, waw, war: mean share of rows in conflict (§4.3); None where scopes were not compared
+    """
 
     clear: Count
     partial: Count
     rejected: dict[Text, Count]
+    waited: Share | None = None
+    delayed: Share | None = None
+    written: Share | None = None
+    raw: Share | None = None
+    waw: Share | None = None
+    war: Share | None = None
 
     @property
     def total(self) -> int:
         """All windows that were judged."""
         return self.clear + self.partial + sum(self.rejected.values())
+
+
+class Audit(Record):
+    """A step that was computed again at published values (D§6).
+
+    error:   relative L2 error of its gradient, over all ranks
+    by_kind: the same for each kind of parameter
+    pixel:   largest change of a pixel's channel, 0…1
+    """
+
+    step: Count
+    error: Annotated[float, Field(ge=0)]
+    by_kind: dict[Text, Annotated[float, Field(ge=0)]]
+    pixel: Annotated[float, Field(ge=0)]
 
 
 class Primitives(Record):
@@ -142,6 +167,7 @@ class Measurement(Record):
     losses: tuple[float, ...]
     breakdown: Breakdown
     windows: Windows
+    audits: tuple[Audit, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

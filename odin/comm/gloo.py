@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from odin.clock import sleep_until
 from odin.comm.link import Link
-from odin.comm.stamps import FinishTimes, JoinStamps
+from odin.comm.stamps import CutBoard, FinishTimes, JoinStamps
 from odin.comm.transport import Arrival, Handle
 
 _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
@@ -63,14 +63,14 @@ class GlooTransport:
     """Ranks of an initialised gloo process group on one host.
 
     group:  carries the asynchronous sums, see `in_order_group`
-    stamps: belong to this cell alone
+    stamps, cuts: belong to this cell alone
     """
 
-    def __init__(self, group: dist.ProcessGroupGloo, stamps: JoinStamps, link: Link) -> None:
+    def __init__(self, group: dist.ProcessGroupGloo, stamps: JoinStamps, cuts: CutBoard, link: Link) -> None:
         self.rank = dist.get_rank()
         self.ranks = dist.get_world_size()
         self._group = group
-        self._stamps, self._link = stamps, link
+        self._stamps, self._cuts, self._link = stamps, cuts, link
         self._times = FinishTimes(stamps, link, self.ranks)
 
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
@@ -82,6 +82,10 @@ class GlooTransport:
         handle = _Collective(work, number, self._times, joined, self._link.shaped)
         handle.nbytes = nbytes
         return handle
+
+    def agree(self, step: int, digest: int) -> None:
+        """Compare the step's cut with those of the ranks that were here before. Raises RunError."""
+        self._cuts.agree(step, self.rank, digest)
 
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         """Sum or maximum over ranks, at once and unshaped."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from odin.comm.link import Link
+from odin.errors import RunError
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -73,3 +74,32 @@ class FinishTimes:
             start = max(self._stamps.last_join(k), free)
             self._spans.append((start, start + self._durations[k]))
         return self._spans[collective]
+
+
+class CutBoard:
+    """How each rank has cut each step: an int64 [S, W] board, 0 where a rank has not said it yet.
+
+    It is written before a step's first segment leaves, so a rank that cut a step differently is named before its
+    segments are added to those of others.
+    """
+
+    def __init__(self, path: Path, steps: int, ranks: int) -> None:
+        self._board = np.memmap(path, dtype=np.int64, mode="r+", shape=(steps, ranks))
+
+    @classmethod
+    def create(cls, path: Path, steps: int, ranks: int) -> None:
+        """Make an empty board at `path`; one rank does this before the others open it."""
+        with path.open("wb") as file:
+            file.truncate(steps * ranks * 8)
+
+    def agree(self, step: int, rank: int, digest: int) -> None:
+        """Enter this rank's cut. Raises RunError if another rank has entered a different one."""
+        self._board[step, rank] = digest + 1
+        said = {r: int(value) for r, value in enumerate(self._board[step]) if value}
+        if len(set(said.values())) > 1:
+            cuts = ", ".join(f"rank {r}: {value - 1:08x}" for r, value in said.items())
+            raise RunError(
+                f"Ranks have cut the gradient of step {step} differently ({cuts}). The cut is a function of replicated "
+                "state, so their parameters or scopes differ; adding their segments would mix unrelated rows. The run "
+                "was stopped and its record is marked failed."
+            )

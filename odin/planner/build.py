@@ -22,7 +22,7 @@ from odin.tracks import Tracks
 UNCAPPED_VIEWS = 2000
 LONG_TRACK = 16
 
-ORDERS = ("plan", "random")
+ORDERS = ("plan", "regions", "random")
 Record = dict[str, str | int | float]
 
 
@@ -43,7 +43,8 @@ def build_plan(
 
     tracks:  of the training views only (`Tracks.restrict`)
     centres: float64 [V, 3], their camera centres in world units
-    order:   "plan" (SDS over regions) or "random" (the baseline's stream of permutations)
+    order:   "plan" (SDS over regions), "regions" (the same regions in random order) or "random" (the baseline's
+             stream of permutations)
     regions: K asked for; lowered to floor(V / B), and below 2 the order is random. Provenance says so.
     seed:    chooses permutations, tie-breaks and the first region
     structural_after: bool [S], a structural event falls on the boundary after step s; None: no events
@@ -65,7 +66,7 @@ def build_plan(
     made: Record
     if used >= 2:
         graph, made = _coupling_graph(tracks, frusta)
-        taken = schedule_steps(graph, centres, regions=used, **shape)
+        taken = schedule_steps(graph, centres, regions=used, shuffled=order == "regions", **shape)
     else:
         used, made = 0, {"graph": "not built" if len(tracks.views) else "not built: no tracks"}
         taken = _random_steps(tracks.view_count, **shape)
@@ -77,7 +78,7 @@ def build_plan(
         train_count=tracks.view_count,
         provenance={
             "order": order,
-            "order_used": "plan" if used else "random",
+            "order_used": order if used else "random",
             "order_note": note,
             "regions_asked": regions,
             "regions_used": used,

@@ -43,9 +43,7 @@ class Frusta:
         count = len(self.centres)
         shapes = (self.centres.shape, self.rotations.shape, self.tan_x.shape, self.tan_y.shape)
         if shapes != ((count, 3), (count, 3, 3), (count,), (count,)):
-            raise InputError(
-                f"Frusta need centres [V, 3], rotations [V, 3, 3], tan_x and tan_y [V], not {shapes}."
-            )
+            raise InputError(f"Frusta need centres [V, 3], rotations [V, 3, 3], tan_x and tan_y [V], not {shapes}.")
 
     @property
     def depth_range(self) -> tuple[float, float]:

@@ -40,6 +40,7 @@ def schedule_steps(
     views_per_unit: int,
     steps: int,
     seed: int,
+    shuffled: bool = False,
 ) -> StepOrder:
     """Order the views so that consecutive steps are weakly coupled (SDS, §4.2).
 
@@ -51,7 +52,8 @@ def schedule_steps(
 
     Hence after every step the visits of two views differ by at most one, and after a whole number of epochs
     they are equal. (Steps are the finest grain at which this holds: the order of views inside a step
-    follows the camera positions, so that near views share a unit, not the order of the fill.)
+    follows the camera positions, so that near views share a unit, and in a unit the coupling, not the order of the
+    fill.) With `shuffled`, regions that are due follow each other at random (the ablation without SDS).
 
     The seed chooses the first region and breaks ties: between views anew in every epoch.
     Raises InputError if B > V or a count is out of range.
@@ -59,7 +61,7 @@ def schedule_steps(
     count, batch = len(centres), ranks * views_per_unit
     check_batch(count, ranks, views_per_unit, steps)
     label = partition(centres, regions)
-    rotation = _Rotation(region_coupling(graph, label, regions), seed)
+    rotation = _Rotation(region_coupling(graph, label, regions), seed, shuffled=shuffled)
     views = np.empty((steps, batch), np.int64)
     region = np.empty(steps, np.int32)
     visits = np.zeros(count, np.int64)
@@ -79,9 +81,10 @@ def schedule_steps(
         previous = pool[np.lexsort((tie_break[pool], score, distance, ~left[pool]))[:batch]]
         views[step] = previous
         visits[previous] += 1
+    units = _near_views_together(views, centres).reshape(steps, ranks, views_per_unit)
     mixed = (label[views] != region[:, None]).any(axis=1) | crosses_epoch(count, batch, steps)
     return StepOrder(
-        units=_near_views_together(views, centres).reshape(steps, ranks, views_per_unit),
+        units=_least_coupled_first(graph, units),
         region=region,
         mixed=mixed,
     )
@@ -96,11 +99,21 @@ def coupling_to(graph: LocalityGraph, views: NDArray[np.integer]) -> NDArray[np.
     return score
 
 
-class _Rotation:
-    """Whose turn it is. Balanced within an epoch, weakly coupled successors first."""
+def _least_coupled_first(graph: LocalityGraph, units: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The views of each unit [S, W, U] by rising coupling to the step before: what a unit's first views read is waited
+    for first, so they should read little of what is pending (D§6 `unit_order`)."""
+    out = units.copy()
+    for step in range(1, len(units)):
+        score = coupling_to(graph, units[step - 1].reshape(-1))[units[step]]
+        out[step] = np.take_along_axis(units[step], np.argsort(score, axis=1, kind="stable"), axis=1)
+    return out
 
-    def __init__(self, coupling: NDArray[np.float64], seed: int) -> None:
-        self._coupling = coupling
+
+class _Rotation:
+    """Whose turn it is. Balanced within an epoch, weakly coupled successors first, or in random order."""
+
+    def __init__(self, coupling: NDArray[np.float64], seed: int, *, shuffled: bool) -> None:
+        self._coupling, self._random = coupling, seeded(seed, 2) if shuffled else None
         self._tie_break = seeded(seed).permutation(len(coupling))
         self._turns = np.zeros(len(coupling), np.int64)
         self._last: int | None = None
@@ -114,7 +127,9 @@ class _Rotation:
         able = left >= batch
         able = able if able.any() else left > 0
         due = np.flatnonzero(able & (self._turns == self._turns[able].min()))
-        if self._last is None:
+        if self._random is not None:
+            self._last = int(self._random.choice(due))
+        elif self._last is None:
             self._last = int(due[np.argmin(self._tie_break[due])])
         else:
             fresh = due[due != self._last] if len(due) > 1 else due

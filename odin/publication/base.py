@@ -143,8 +143,7 @@ class Publication(ABC):
         """The policy of the next step: the fallback after a failed audit, the arm's own again after an event."""
         if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step]:
             return self.home
-        failed = self.auditor is not None and self.auditor.records and self.auditor.records[-1].failed
-        if failed and self.fallback is not None and self.auditor.records[-1].step == step:
+        if self.auditor is not None and self.fallback is not None and self.auditor.failed_at(step):
             return self.fallback
         return self
 

@@ -126,7 +126,7 @@ class LiteralPublication(GatedPublication):
         mine[self.unit_of(step) * self.plan.views_per_unit + position] = pack(mask)
 
     def _send(self, step: int, points: Collection[Point]) -> None:
-        """Activity is exchanged behind the step's last segment; each rank fills in its own views, so a sum is a union."""
+        """Activity travels behind the step's last segment; each rank fills in its own views, so a sum is a union."""
         super()._send(step, points)
         if CLOSE in points:
             bits = torch.from_numpy(self._mine[step].view(np.int64))

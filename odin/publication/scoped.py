@@ -119,13 +119,17 @@ class ScopedPublication(Publication):
             rows=rows,
         )
 
+    @property
+    def _row_count(self) -> int:
+        return len(self.recipe.table)
+
     # Hazards ----------------------------------------------------------------------------------------------
 
     def _classify(self, step: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Positions of the last view of A that writes a row and of the first view of B that reads it."""
         a, b, plan = self._scopes[step], self._scopes[step + 1], self.plan
         last, first, self._hazards = classify(
-            a, a, self.write_scopes(step + 1), b, ranks=plan.ranks, unit=plan.views_per_unit, rows=len(self.recipe.table)
+            a, a, self.write_scopes(step + 1), b, ranks=plan.ranks, unit=plan.views_per_unit, rows=self._row_count
         )
         if not self.arm.unit_order:
             first = np.where(first == NONE, first, np.uint8(0))

@@ -75,9 +75,7 @@ def _split(rows: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.fl
     return out
 
 
-def _alive(
-    parameters: NDArray[np.float32], settings: Settings, extent: float, prune_large: bool
-) -> NDArray[np.bool_]:
+def _alive(parameters: NDArray[np.float32], settings: Settings, extent: float, prune_large: bool) -> NDArray[np.bool_]:
     opacity = 1 / (1 + np.exp(-parameters[:, OPACITY.start].astype(np.float64)))
     alive = opacity >= settings.min_opacity
     if prune_large:

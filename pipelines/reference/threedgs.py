@@ -5,9 +5,10 @@ Legend: N rows of the table, M rows of one view, V training views.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -72,11 +73,11 @@ class GaussianFrame:
 class GaussianSplatting:
     """3DGS with Adam, densification and opacity reset, on one table of parameters."""
 
-    kinds = {"xyz": XYZ, "scale": SCALE, "rotation": ROTATION, "opacity": OPACITY, "f_dc": F_DC, "f_rest": F_REST}
+    kinds: Mapping[str, slice] = MappingProxyType(
+        {"xyz": XYZ, "scale": SCALE, "rotation": ROTATION, "opacity": OPACITY, "f_dc": F_DC, "f_rest": F_REST}
+    )
 
-    def __init__(
-        self, capture: Capture, settings: Settings, renderer: Renderer, *, steps: int, batch: int
-    ) -> None:
+    def __init__(self, capture: Capture, settings: Settings, renderer: Renderer, *, steps: int, batch: int) -> None:
         self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
         self.cameras = [capture.cameras[i] for i in capture.train]
         self._photos = [_as_float(capture.images[i]) for i in capture.train]
@@ -132,9 +133,7 @@ class GaussianSplatting:
             photo = self._photos[frame.view]
             loss, gradient = l1_dssim(blended.image, photo, self.settings.lambda_dssim)
         with keeper.phase(Phase.BLEND_BACKWARD, rows=len(frame.rows), pixels=pixels) as work:
-            frame.gradients = self.renderer.blend_backward(
-                frame.projection, frame.bins, frame.rgb, blended, gradient
-            )
+            frame.gradients = self.renderer.blend_backward(frame.projection, frame.bins, frame.rgb, blended, gradient)
             work.entries, work.fragments = frame.bins.entries, blended.fragments
         return loss
 
@@ -227,9 +226,7 @@ class GaussianSplatting:
         table = self.table
         norm = DensificationStatistics.mean_norm(self.statistics.local.numpy())
         rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
-        result = densify(
-            table.parameters.numpy(), norm, self.settings, self.extent, rng, prune_large=self.resets > 0
-        )
+        result = densify(table.parameters.numpy(), norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
         order = morton_order(result.parameters[:, XYZ])
         source = torch.from_numpy(result.source[order])
         fresh = (source < 0)[:, None]
@@ -253,8 +250,8 @@ class GaussianSplatting:
     def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
         """Continue from a checkpoint. The summed statistics go to one rank, the others start from zero."""
         header = checkpoint.header
-        tensors = (torch.from_numpy(a.copy()) for a in (checkpoint.parameters, checkpoint.m, checkpoint.v))
-        self.table.replace(*tensors)
+        p, m, v = (torch.from_numpy(a.copy()) for a in (checkpoint.parameters, checkpoint.m, checkpoint.v))
+        self.table.replace(p, m, v)
         self.table.t = header.t
         self.degree, self.resets = header.sh_degree, header.resets
         self.statistics = DensificationStatistics(len(self.table))

@@ -230,5 +230,3 @@ def test_a_structural_event_on_an_open_window_is_refused() -> None:
     open_plan = replace(plan, blocking=np.zeros_like(plan.blocking))
     with pytest.raises(AssertionError, match=r"not blocking|pending"):
         train("quality", open_plan, events)
-
-

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class ToyRecipe:
     """`lag` is the largest number of unpublished updates that a read has skipped."""
 
     splittable = True
-    kinds = {"geometry": slice(0, 3), "colour": slice(3, 7)}
+    kinds = MappingProxyType({"geometry": slice(0, 3), "colour": slice(3, 7)})
 
     def __init__(
         self, rows: int, views: int, events: list[Event], lr: float = 0.02, seed: int = 0, selective: bool = False

@@ -1,0 +1,44 @@
+"""Accounts of overlap windows as a frame and a file, one row per window of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.store.files import replacing
+from odin.publication import Window
+
+# step    the window lies between this step and the next
+# *_rows  see odin.publication.window.Window; raw, waw, war: rows in conflict, -1 where scopes were not compared
+WINDOW_COLUMNS: dict[str, str] = {
+    "step": "int64",
+    "state": "str",
+    "reason": "str",
+    "waited_rows": "int64",
+    "delayed_rows": "int64",
+    "write_rows": "int64",
+    "rows": "int64",
+    "raw": "int64",
+    "waw": "int64",
+    "war": "int64",
+}
+
+
+def windows_frame(windows: Sequence[Window]) -> pd.DataFrame:
+    """The frame of a cell's windows (the same on all ranks)."""
+    rows = []
+    for w in windows:
+        hazards = (w.hazards.raw, w.hazards.waw, w.hazards.war) if w.hazards else (-1, -1, -1)
+        counts = (w.waited_rows, w.delayed_rows, w.write_rows, w.rows)
+        rows.append((w.step, w.state.value, w.reason, *counts, *hazards))
+    return pd.DataFrame(rows, columns=list(WINDOW_COLUMNS)).astype(WINDOW_COLUMNS)
+
+
+def write_windows(frame: pd.DataFrame, path: Path) -> None:
+    """Parquet, whole or not at all."""
+    with replacing(path) as temporary:
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), temporary)
