@@ -9,9 +9,7 @@ Legend: N rows, G column groups, R rows of one block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,13 +58,3 @@ def two_buckets(rows: NDArray[np.int32], visible: tuple[int, ...] = ()) -> list[
         SegmentSpec(name="colours", blocks=(Block(rows=rows, groups=(1, *visible)),), launch=COLOURS),
         SegmentSpec(name="geometry", blocks=(Block(rows=rows, groups=(0,)),)),
     ]
-
-
-def digest(specs: Sequence[SegmentSpec]) -> int:
-    """Hash of a partition, equal on ranks that cut a step alike; 31 bits, so that it fits any store."""
-    value = 0
-    for spec in specs:
-        for block in spec.blocks:
-            value = crc32(repr((spec.name, block.groups, len(block.rows))).encode(), value)
-            value = crc32(block.rows.tobytes(), value)
-    return value & 0x7FFFFFFF

@@ -19,6 +19,7 @@ from harness.run.workload import Workload
 from harness.store import schema
 from harness.store.identity import workload_id
 from harness.store.provenance import NONE, Provenance
+from odin.audit import AuditRecord
 from odin.publication import Window, WindowState
 
 
@@ -95,6 +96,11 @@ def window_counts(windows: list[Window]) -> schema.Windows:
     )
 
 
+def _audit(a: AuditRecord) -> schema.Audit:
+    """Errors are infinite where only the published gradient vanishes; a record holds finite numbers."""
+    return schema.Audit(step=a.step, error=min(a.error, 1e30), by_kind=a.by_kind, pixel=a.pixel)
+
+
 def _mean(values: list[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
@@ -167,7 +173,8 @@ def measure(
         breakdown=breakdown(timeline, steps),
         windows=window_counts(executed.windows),
         audits=tuple(
-            schema.Audit(step=a.step, error=min(a.error, 1e30), by_kind=a.by_kind, pixel=a.pixel) for a in executed.audits
+            schema.Audit(step=a.step, error=min(a.error, 1e30), by_kind=a.by_kind, pixel=a.pixel)
+            for a in executed.audits
         ),
     )
 

@@ -15,6 +15,7 @@ from odin.comm.transport import Transport
 from odin.keeper import Entry, Keeper
 from odin.plan import Plan
 from odin.publication import Window
+from odin.publication.delays import Delays
 from odin.runtime import Runtime, StepRecord
 from pipelines.reference.threedgs import GaussianSplatting
 
@@ -32,6 +33,7 @@ class Executed:
     records: list[StepRecord]
     windows: list[Window]
     audits: list[AuditRecord]
+    delays: list[Delays]
     payload: list[int]
     late_steps: set[int]
     points: list[int]
@@ -68,6 +70,7 @@ def execute(
         records=runtime.records,
         windows=publication.windows,
         audits=auditor.records if auditor else [],
+        delays=getattr(arms_own, "delays", []),
         payload=[publication.payload_bytes.get(s, 0) for s in range(plan.steps)],
         late_steps=keeper.late_steps,
         points=keeper.points,

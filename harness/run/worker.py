@@ -22,7 +22,7 @@ from harness.measure.timeline import (
     write_timeline,
     write_trace,
 )
-from harness.measure.windows import windows_frame, write_windows
+from harness.measure.windows import delays_frame, windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
 from harness.run.group import Group
@@ -31,7 +31,7 @@ from harness.run.warmup import Calibration, calibrate, load_section, save_sectio
 from harness.run.workload import load_workload
 from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
-from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
+from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.errors import OdinError
 from odin.keeper import Keeper, PaddedKeeper
@@ -181,6 +181,8 @@ class Worker:
         write_steps(steps, folder / STEPS)
         write_trace(timeline, folder / TRACE)
         write_windows(windows_frame(executed.windows), folder / WINDOWS)
+        if executed.delays:
+            write_windows(delays_frame(executed.delays, self.group.rank), folder / DELAYS)
         if spec.cell(index).repeat == 0:  # repeats differ in timing only
             write_ply(folder / MODEL, executed.recipe.table.moments.p)
         self.store.write_result(result)

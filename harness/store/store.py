@@ -30,7 +30,7 @@ from odin.errors import InputError, RunError
 
 RESULT, PAIR = "result.json", "pair"
 TIMELINE, STEPS, TRACE, MODEL = "timeline.parquet", "steps.parquet", "trace.json", "model.ply"
-WINDOWS = "windows.parquet"
+WINDOWS, DELAYS = "windows.parquet", "delays.parquet"
 # `state` holds a pair's lock for an instant to see whether it is free; a real claim outlasts that.
 CLAIM_SECONDS = 1.0
 

@@ -26,6 +26,7 @@ from odin.evidence import Gate, active_mean, hold_ratio, row_norms
 from odin.ledger import Pending
 from odin.phases import Phase
 from odin.points import CLOSE, Point, geometry
+from odin.publication.delays import Delays, delays
 from odin.publication.layout import DELAYED, REST, Classes, Cutting
 from odin.publication.scoped import ScopedPublication
 from odin.recipe import Frame
@@ -44,6 +45,8 @@ class GatedPublication(ScopedPublication):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._written_rows: dict[int, Ids] = {}  # W⁺ of steps that are not published yet
+        self._seen: dict[int, tuple[Ids, NDArray[np.float32]]] = {}  # delayed rows and this rank's norms of them
+        self.delays: list[Delays] = []
 
     def restart(self, step: int) -> None:
         """Evidence is kept from the first step on; structural events carry it over to the rows that live on."""
@@ -73,8 +76,36 @@ class GatedPublication(ScopedPublication):
         return hold_ratio(passing, norms[passing], int(self.arm.tau * count(union(self._scopes[step + 1]))))
 
     def cutting(self, step: int) -> Cutting:
-        """Delayed rows are corrected later if they are read at predicted values."""
-        return replace(super().cutting(step), corrects=self.arm.reads is Reads.PREDICTED)
+        """Delayed rows are corrected later if they are read at predicted values. For histograms nothing leaves before
+        the own gradient is complete: a reduction overwrites it."""
+        cutting = replace(super().cutting(step), corrects=self.arm.reads is Reads.PREDICTED)
+        return replace(cutting, early=0, lead=0) if self.arm.histograms else cutting
+
+    def close(self, step: int) -> None:
+        """p0 as always; for histograms, look at the own gradient of delayed rows before it is reduced."""
+        if self.arm.histograms and not self.blocked(step):
+            slot, rows = self._pending(step).slot, self._cut.delayed
+            with self.keeper.phase(Phase.GATE, rows=len(rows)):
+                norms = row_norms(slot, self.recipe.table.layout, rows, 1.0 / self.plan.views_per_unit)
+                self._seen[step] = (rows, norms)
+        super().close(step)
+
+    def _finish(self, step: int) -> None:
+        pending, seen = self.ledger.pending(step), self._seen.pop(step, None)
+        if pending is None or seen is None:
+            super()._finish(step)
+            return
+        self._wait_through(pending, None)
+        table, (rows, local) = self.recipe.table, seen
+        with self.keeper.phase(Phase.GATE, rows=len(table)):
+            norms = row_norms(pending.slot, table.layout, table.every_row, pending.update.scale)
+            before = table.moments.p[rows]
+        super()._finish(step)
+        moved = table.moments.p[rows] - before
+        account = delays(
+            step, mean=active_mean(norms), local=local, reduced=norms[rows], moved=moved, lr=pending.update.lr
+        )
+        self.delays.append(account)
 
     def _step_outside(self, step: int) -> None:
         super()._step_outside(step)

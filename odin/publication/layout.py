@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from zlib import crc32
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from odin.hazards import NONE, group_rows
+from odin.hazards import NONE
 from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
 from odin.segments import Block, Part, SegmentSpec
 
@@ -65,11 +68,17 @@ class Cutting:
 
 @dataclass(frozen=True)
 class Cut:
-    """The segments of a step in link order, and the rows outside W⁺(A), which take a zero-gradient step at p0."""
+    """The segments of a step in link order.
+
+    outside: rows outside W⁺(A), which take a zero-gradient step at p0
+    delayed: rows that the next step may read before they are published
+    digest:  31 bits that are equal on ranks which cut alike
+    """
 
     segments: tuple[SegmentSpec, ...]
     outside: Ids
     delayed: Ids
+    digest: int
 
 
 def lay_out(classes: Classes, cutting: Cutting) -> Cut:
@@ -80,7 +89,14 @@ def lay_out(classes: Classes, cutting: Cutting) -> Cut:
         segments=tuple(s for s in segments if any(len(b.rows) for b in s.blocks)),
         outside=sorted_rows.outside,
         delayed=sorted_rows.delayed,
+        digest=_digest(classes, segments),
     )
+
+
+def _digest(classes: Classes, segments: Sequence[SegmentSpec]) -> int:
+    """Rows enter through their classes, which order them; what was cut off where enters through the sizes."""
+    sizes = repr([(s.name, [(b.groups, len(b.rows)) for b in s.blocks]) for s in segments])
+    return crc32(classes.need.data, crc32(classes.last.data, crc32(sizes.encode()))) & 0x7FFFFFFF
 
 
 class _Sorted:
@@ -89,65 +105,93 @@ class _Sorted:
     def __init__(self, classes: Classes, cutting: Cutting) -> None:
         unit = cutting.unit
         self.unit, self.needs = unit, unit + 3
-        outside = classes.last == NONE
-        need = np.minimum(classes.need, unit + 1)
-        need[classes.need == DELAYED] = unit
-        need[outside] = unit + 2
-        ready = np.where(outside, 0, classes.last) if cutting.early != 0 else np.full(len(need), unit - 1, np.uint8)
-        label = (ready.astype(np.uint8) * np.uint8(self.needs) + need).astype(np.uint8)
-        self._ids, self._starts = group_rows(label, unit * self.needs)
-        self.outside = self.with_need(unit + 2)
-        self.delayed = self.with_need(unit)
+        table = _labels(unit, cutting.early != 0)
+        self._ids, self._starts = _sort_rows(classes.last, classes.need, table, unit * self.needs)
+        self.outside = self._with_need(unit + 2)
+        self.delayed = self._with_need(unit)
+        self.early, self.left = self._split(cutting)
 
     def rows(self, ready: int, need: int) -> Ids:
+        """Rows of one class, ascending."""
         at = ready * self.needs + need
         return self._ids[self._starts[at] : self._starts[at + 1]]
 
-    def with_need(self, need: int) -> Ids:
-        return np.concatenate([self.rows(ready, need) for ready in range(self.unit)])
+    def _with_need(self, need: int) -> Ids:
+        return _joined([self.rows(ready, need) for ready in range(self.unit)])
+
+    def _split(self, cutting: Cutting) -> tuple[list[list[Ids]], list[Ids]]:
+        """Rows that leave early, by ready and need, as far as they fit; by need, those left for the end."""
+        room = cutting.early
+        early: list[list[Ids]] = []
+        left: list[list[Ids]] = [[] for _ in range(self.needs)]
+        for ready in range(self.unit - 1):
+            early.append([])
+            for need in range(self.needs):
+                mine = self.rows(ready, need)
+                stays = cutting.chunks > 0 and need == self.unit
+                fits = 0 if stays else len(mine) if room is None else min(room, len(mine))
+                room = None if room is None else room - fits
+                early[ready].append(mine[:fits])
+                left[need].append(mine[fits:])
+        for need in range(self.needs):
+            left[need].append(self.rows(self.unit - 1, need))
+        return early, [_joined(parts) for parts in left]
+
+
+def _joined(parts: list[Ids]) -> Ids:
+    """Concatenation that copies only where there is more than one part."""
+    filled = [part for part in parts if len(part)]
+    return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else parts[0]
+
+
+@cache
+def _labels(unit: int, early: bool) -> NDArray[np.uint8]:
+    """Class of a row by (last, need), uint8 [256, 256]; without `early` every row is ready last."""
+    needs = unit + 3
+    table = np.zeros((256, 256), np.uint8)
+    for last in range(256):
+        outside = last == NONE
+        ready = (0 if outside else min(last, unit - 1)) if early else unit - 1
+        for need in range(256):
+            place = unit if need == DELAYED else min(need, unit + 1)
+            table[last, need] = ready * needs + (unit + 2 if outside else place)
+    return table
+
+
+@njit(nogil=True, cache=True)
+def _sort_rows(last: NDArray, need: NDArray, table: NDArray, classes: int) -> tuple[NDArray, NDArray]:
+    """Stable counting sort of row ids by class: ids int32 [N], starts int64 [classes + 1]."""
+    starts = np.zeros(classes + 1, np.int64)
+    for row in range(last.shape[0]):
+        starts[table[last[row], need[row]] + 1] += 1
+    for k in range(classes):
+        starts[k + 1] += starts[k]
+    place = starts.copy()
+    ids = np.empty(last.shape[0], np.int32)
+    for row in range(last.shape[0]):
+        label = table[last[row], need[row]]
+        ids[place[label]] = row
+        place[label] += 1
+    return ids, starts
 
 
 def _early(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
-    """One segment per view but the last. What does not fit stays for `_late`: see `_left`."""
-    segments = []
-    for ready in range(rows.unit - 1):
-        blocks, parts = [], []
-        for need in range(rows.needs):
-            taken, _ = _fits(rows, cutting, ready, need)
-            blocks.append(Block(rows=taken, groups=(*range(cutting.groups), *cutting.visible)))
-            parts += _parts(taken, need, cutting)
-        spec = SegmentSpec(name="early", blocks=tuple(blocks), launch=view_done(ready), parts=tuple(parts))
-        segments.append(spec)
-    return segments
-
-
-def _fits(rows: _Sorted, cutting: Cutting, ready: int, need: int) -> tuple[Ids, Ids]:
-    """The rows of a class that leave early, and those that do not fit any more."""
-    mine = rows.rows(ready, need)
-    chunked = cutting.chunks > 0 and need == rows.unit
-    if chunked or cutting.early == 0:
-        return mine[:0], mine
-    if cutting.early is None:
-        return mine, mine[:0]
-    before = sum(
-        len(rows.rows(r, n))
-        for r in range(rows.unit - 1)
-        for n in range(rows.needs)
-        if (r, n) < (ready, need) and not (cutting.chunks and n == rows.unit)
-    )
-    room = max(0, cutting.early - before)
-    return mine[:room], mine[room:]
-
-
-def _left(rows: _Sorted, cutting: Cutting, need: int) -> Ids:
-    """Rows of a need that leave when the step's gradient is complete."""
-    parts = [_fits(rows, cutting, ready, need)[1] for ready in range(rows.unit - 1)]
-    return np.concatenate([*parts, rows.rows(rows.unit - 1, need)])
+    """One segment per view but the last."""
+    everything = (*range(cutting.groups), *cutting.visible)
+    return [
+        SegmentSpec(
+            name="early",
+            blocks=tuple(Block(rows=mine, groups=everything) for mine in by_need if len(mine)),
+            launch=view_done(ready),
+            parts=tuple(p for need, mine in enumerate(by_need) for p in _parts(mine, need, cutting)),
+        )
+        for ready, by_need in enumerate(rows.early)
+    ]
 
 
 def _late(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
     """Leading colours, urgent geometry, urgent colours, chunks of delayed rows, the rest."""
-    left = [_left(rows, cutting, need) for need in range(rows.needs)]
+    left = rows.left
     if not cutting.split:
         everything = (*range(cutting.groups), *cutting.visible)
         urgent = [
@@ -221,15 +265,16 @@ def _rest(left: Sequence[Ids], led: Sequence[Ids], rows: _Sorted, cutting: Cutti
     first = rows.unit + (1 if cutting.chunks else 0)
     for need in range(first, rows.needs):
         behind = left[need][len(led[need]) :]
-        blocks.append(Block(rows=led[need], groups=(0,)))
-        blocks.append(Block(rows=behind, groups=(*range(cutting.groups), *cutting.visible)))
+        for ids, groups in ((led[need], (0,)), (behind, (*range(cutting.groups), *cutting.visible))):
+            if len(ids):
+                blocks.append(Block(rows=ids, groups=groups))
         parts += _parts(left[need], need, cutting)
     return SegmentSpec(name="rest", blocks=tuple(blocks), parts=tuple(parts))
 
 
 def _parts(mine: Ids, need: int, cutting: Cutting) -> list[Part]:
     """What rows of a need publish, and when. Rows outside W⁺(A) have nothing to publish."""
-    if need == cutting.unit + 2:
+    if need == cutting.unit + 2 or not len(mine):
         return []
     if need >= cutting.unit:
         corrects = cutting.corrects and need == cutting.unit

@@ -23,7 +23,6 @@ from odin.publication.base import Publication
 from odin.publication.layout import Classes, Cut, Cutting, lay_out
 from odin.publication.window import Window, WindowState, state_of
 from odin.rows import Update, apply_zero
-from odin.segments import digest
 
 Bits = NDArray[np.uint64]
 
@@ -56,7 +55,7 @@ class ScopedPublication(Publication):
             last, first = self._classify(step)
             classes = self.classes(step, Classes(last=last, need=first))
             self._cut = lay_out(classes, self.cutting(step))
-            self.transport.agree(step, digest(self._cut.segments))
+            self.transport.agree(step, self._cut.digest)
         self._partition(step, self._cut.segments)
 
     @abstractmethod
