@@ -17,10 +17,10 @@ from harness.run.spec import RunSpec
 from odin.comm.gloo import GlooTransport, in_order_group
 from odin.comm.link import Link
 from odin.comm.stamps import JoinStamps, stamp_folder
-from odin.comm.transport import SingleRank, Transport
+from odin.comm.transport import Reduction, SingleRank, Transport
 
-# Two buckets or segments and one statistics exchange per step, and slack for the checks.
-COLLECTIVES_PER_STEP = 4
+# A dozen segments and one statistics exchange per step, and slack for the checks. A stamp is 8 bytes per rank.
+COLLECTIVES_PER_STEP = 24
 
 
 class Group:
@@ -36,8 +36,6 @@ class Group:
             dist.init_process_group("gloo", store=store, rank=rank, world_size=self.ranks, timeout=patience)
             self._in_order = in_order_group(store, rank, self.ranks, patience)
             dist.barrier()  # gloo starts its threads on first use
-            if spec.config.engine.padded:
-                yield_to_compute()
 
     def close(self) -> None:
         """Leave the process group."""
@@ -63,7 +61,11 @@ class Group:
         self.barrier()
         if self.rank == 0:
             path.unlink()  # every rank holds it open; nothing is left behind however the run ends
-        return GlooTransport(self._in_order, stamps, link)
+        engine = self.spec.config.engine
+        transport = GlooTransport(self._in_order, stamps, link, Reduction(engine.reduce))
+        if engine.padded:
+            yield_to_compute()  # here, because ordered sums have a thread that is as old as their transport
+        return transport
 
     def most(self, value: float) -> float:
         """Maximum over ranks."""
@@ -89,8 +91,9 @@ class Group:
 def yield_to_compute() -> None:
     """Give every thread but the calling one the lowest priority (Linux; elsewhere nothing happens).
 
-    Raw gloo communicates on the cores that compute. On a padded run its threads should use the time that padding
-    leaves free, as a network card would use none of it; otherwise they push phases past their deadlines.
+    Raw gloo communicates on the cores that compute. On a padded run its threads, and the one that sums in rank order,
+    should use the time that padding leaves free, as a network card would use none of it; otherwise they push phases
+    past their deadlines.
     """
     tasks, own = Path("/proc/self/task"), threading.get_native_id()
     for task in tasks.iterdir() if tasks.is_dir() else ():
