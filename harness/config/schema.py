@@ -13,6 +13,8 @@ from harness.config.pipeline import Pipeline
 from odin.arms import arm
 
 PROCEDURAL_SCENES = ("rooms",)
+REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
+MOST_RANKS = 16
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan
 
 
@@ -68,6 +70,8 @@ class Engine:
     views_per_unit: B_gpu, views that a rank trains in a step
     timeout_s:      a rank that has not answered for so long is taken for dead
     padded:         phases are padded to nominal times, so that ranks that share cores do not slow each other
+    reduce:         how gradients are summed over ranks: `native`, the backend's all-reduce, or `ordered`, in rank
+                    order, without which exact arms of more than two ranks are not compared bit for bit (D§5)
     """
 
     name: str = "process"
@@ -75,18 +79,14 @@ class Engine:
     views_per_unit: int = 2
     timeout_s: float = 120.0
     padded: bool = True
+    reduce: str = "native"
 
     def __post_init__(self) -> None:
         expect_one_of(self.name, ("process",), key="engine.name")
-        expect_at_least(1, key="engine.ranks", value=self.ranks, advice="Use ranks=1 or 2.")
-        expect(
-            self.ranks <= 2,
-            key="engine.ranks",
-            value=self.ranks,
-            expected="1 or 2",
-            advice="More than 2 ranks need reduce=ordered, which this version does not have: native "
-            "reductions add in an order that depends on layout; use ranks=1 or 2.",
+        expect_at_least(
+            1, key="engine.ranks", value=self.ranks, most=MOST_RANKS, advice="Each rank is a process of this machine."
         )
+        expect_one_of(self.reduce, REDUCTIONS, key="engine.reduce")
         views = self.views_per_unit
         expect_at_least(1, key="engine.views_per_unit", value=views, most=1024, advice="The default is 2.")
         expect(

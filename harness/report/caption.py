@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.measure.statistics import NoiseFloor, typical_time
+from harness.report.reduction import reduction_lines
 from harness.store.record import Reading
 from harness.store.schema import Label, Measurement, Result
 
@@ -19,14 +20,24 @@ MEANING = {
 }
 
 
-def caption(results: Sequence[Result], sequence: Sequence[str], noise: NoiseFloor, best: Reading) -> str:
-    """One sentence per line. Without a finished cell it says only that."""
+def caption(
+    results: Sequence[Result],
+    sequence: Sequence[str],
+    noise: NoiseFloor,
+    best: Reading,
+    differences: Mapping[str, str],
+) -> str:
+    """One sentence per line. Without a finished cell it says only that.
+
+    differences: exact arm → largest difference of a parameter, where final states are not compared bit for bit
+    """
     done = [(r, r.measurement) for r in results if r.measurement is not None]
     if not done:
         return f"No cell of {len(sequence)} has finished."
     result, measurement = done[0]
     lines = [
         *_workload(result, measurement),
+        *reduction_lines(results, differences),
         *_label(results, measurement),
         *_repeats(sequence, len(done), noise),
         f"Limit (baseline step ÷ mean useful time of its busiest rank): {best.text('.2f', unit='×')}.",

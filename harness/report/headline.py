@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.report.figure import write_headline_figure
+from harness.report.reduction import model_differences
 from harness.report.summary import Headline, headline
 from harness.report.table import print_headline, write_tables
 from harness.store.schema import Result
@@ -21,13 +22,14 @@ def report_headline(folder: Path, console: Console | None = None) -> int:
 
     Returns the exit code: 1 when a row has FAILED, else 0. Raises InputError where there is no record.
     """
-    groups = sequences(CellStore(folder, create=False).results())
+    store = CellStore(folder, create=False)
+    groups = sequences(store.results())
     if not groups:
         raise InputError(f"{folder} holds no records yet. Make them with: odin-bench reproduce headline out={folder}")
     console = console or Console()
     code = 0
     for name, results in groups.items():
-        summary = headline(results, results[0].cell.sequence)
+        summary = headline(results, results[0].cell.sequence, model_differences(store, results))
         print_headline(summary, console)
         for path in write_headline(summary, folder / "report" / name):
             console.print(str(path), soft_wrap=True, highlight=False)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from harness.measure.breakdown import Breakdown, Comparison, compare, limit, mean_breakdown
 from harness.measure.statistics import NoiseFloor, noise_floor, typical_time
 from harness.report.caption import caption
 from harness.report.gates import Outcome, Pair, failures, judge
+from harness.report.reduction import EXACT_REFERENCE, sums_depend_on_layout
 from harness.store.record import Reading, Record
 from harness.store.schema import Measurement, Result
 from odin.errors import InputError
 
 BASELINE = "barrier"
-EXACT_REFERENCE = "barrier-planned"
 # Mirrored, so that a linear drift of the machine cancels in the mean of an arm's two runs.
 _HALF = (BASELINE, EXACT_REFERENCE, "quality", "predicted")
 SEQUENCE = (*_HALF, *reversed(_HALF))
@@ -27,7 +28,8 @@ class Numbers(Record):
     seconds:  typical step time; images_per_second: global batch ÷ that
     parts:    mean over repeats
     delta:    final PSNR − the baseline's, dB
-    exact:    final state equal to barrier-planned's: "yes", "no", "baseline", "reference", or why not judged
+    exact:    final state equal to barrier-planned's: "yes", "no", "baseline", "reference", "native sums" (not
+              compared), or why not judged
     """
 
     speedup: float
@@ -72,8 +74,15 @@ class Headline(Record):
     caption: str
 
 
-def headline(results: Sequence[Result], sequence: Sequence[str] = SEQUENCE) -> Headline:
-    """The headline of one sequence of cells. `sequence`: the arms in the order they were to run.
+def headline(
+    results: Sequence[Result],
+    sequence: Sequence[str] = SEQUENCE,
+    differences: Mapping[str, str] = MappingProxyType({}),
+) -> Headline:
+    """The headline of one sequence of cells.
+
+    sequence:    the arms in the order they were to run
+    differences: `model_differences` of the results; they stand in the caption
 
     A cell without a record, a failed cell or a broken gate makes FAILED rows. Raises InputError on a record of
     an arm that is not in the sequence, or a sequence without `barrier`.
@@ -91,7 +100,7 @@ def headline(results: Sequence[Result], sequence: Sequence[str] = SEQUENCE) -> H
     rows = [Row(arm=arm, label=_label(runs[arm]), outcomes=outcomes[arm], numbers=numbers.get(arm)) for arm in arms]
     base = numbers.get(BASELINE)
     best = limit(base.parts) if base else Reading.absent(f"n/a: {BASELINE} failed")
-    text = caption(results, sequence, noise, best)
+    text = caption(results, sequence, noise, best, differences)
     return Headline(rows=tuple(rows), noise=noise, limit=best, caption=text)
 
 
@@ -127,14 +136,16 @@ def _numbers(arm: str, pair: Pair, noise: NoiseFloor) -> Numbers:
         delta=final.minus(Reading.mean([m.quality_final.psnr for m in base], "no run")),
         ssim=Reading.mean([m.quality_final.ssim for m in own], "no run"),
         lpips=Reading.mean([m.lpips.mean for m in own], "no run"),
-        exact=_exact(arm, own, pair.reference),
+        exact=_exact(arm, own, pair),
     )
 
 
-def _exact(arm: str, own: Sequence[Measurement], reference: Sequence[Measurement]) -> str:
-    wanted = {m.final_digest for m in reference}
+def _exact(arm: str, own: Sequence[Measurement], pair: Pair) -> str:
+    wanted = {m.final_digest for m in pair.reference}
     if arm == BASELINE:
         return "baseline"
+    if arm != EXACT_REFERENCE and sums_depend_on_layout(pair.cells()):
+        return "native sums"
     if len(wanted) != 1:
         return f"n/a: {EXACT_REFERENCE} is missing or differs between its runs"
     if arm == EXACT_REFERENCE:

@@ -17,9 +17,10 @@ from harness.run.spec import RunSpec
 from odin.comm.gloo import GlooTransport, in_order_group
 from odin.comm.link import Link
 from odin.comm.stamps import CutBoard, JoinStamps, stamp_folder
-from odin.comm.transport import SingleRank, Transport
+from odin.comm.transport import Reduction, SingleRank, Transport
 
-# Segments of a step (two per view of a unit and a few more, chunks of the gate), metadata and statistics.
+# Segments of a step (two per view of a unit and a few more, chunks of the gate), metadata and statistics, and slack for
+# the checks. A stamp is 8 bytes per rank.
 COLLECTIVES_PER_STEP = 32
 
 
@@ -36,8 +37,6 @@ class Group:
             dist.init_process_group("gloo", store=store, rank=rank, world_size=self.ranks, timeout=patience)
             self._in_order = in_order_group(store, rank, self.ranks, patience)
             dist.barrier()  # gloo starts its threads on first use
-            if spec.config.engine.padded:
-                yield_to_compute()
 
     def close(self) -> None:
         """Leave the process group."""
@@ -66,7 +65,11 @@ class Group:
         if self.rank == 0:  # every rank holds them open; nothing is left behind however the run ends
             path.unlink()
             board.unlink()
-        return GlooTransport(self._in_order, stamps, cuts, link)
+        engine = self.spec.config.engine
+        transport = GlooTransport(self._in_order, stamps, cuts, link, Reduction(engine.reduce))
+        if engine.padded:
+            yield_to_compute()  # here, because ordered sums have a thread that is as old as their transport
+        return transport
 
     def most(self, value: float) -> float:
         """Maximum over ranks."""
@@ -92,8 +95,9 @@ class Group:
 def yield_to_compute() -> None:
     """Give every thread but the calling one the lowest priority (Linux; elsewhere nothing happens).
 
-    Raw gloo communicates on the cores that compute. On a padded run its threads should use the time that padding
-    leaves free, as a network card would use none of it; otherwise they push phases past their deadlines.
+    Raw gloo communicates on the cores that compute. On a padded run its threads, and the one that sums in rank order,
+    should use the time that padding leaves free, as a network card would use none of it; otherwise they push phases
+    past their deadlines.
     """
     tasks, own = Path("/proc/self/task"), threading.get_native_id()
     for task in tasks.iterdir() if tasks.is_dir() else ():

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.config import Cell, Config, expand
 from harness.progress import Progress
 from harness.report.headline import sequences, write_headline
+from harness.report.reduction import model_differences, reduction_lines
 from harness.report.summary import BASELINE, headline
 from harness.report.table import print_headline
 from harness.run.collect import describe
@@ -48,7 +49,7 @@ def _show(store: CellStore, results: Sequence[schema.Result]) -> int:
     if BASELINE not in results[0].cell.sequence:
         return _show_cells(store, results)
     ((name, group),) = sequences(results).items()
-    summary = headline(group, group[0].cell.sequence)
+    summary = headline(group, group[0].cell.sequence, model_differences(store, group))
     print_headline(summary)
     folder = store.root / "report" / name
     figure = next(p for p in write_headline(summary, folder) if p.suffix == ".png")
@@ -65,6 +66,8 @@ def _show_cells(store: CellStore, results: Sequence[schema.Result]) -> int:
                 f"{result.cell.arm} #{result.cell.repeat + 1} ({result.cell.label.value}): "
                 f"test PSNR {initial} → {final}, {m.primitives.final} primitives, final state {m.final_digest[:16]}"
             )
+    for line in reduction_lines(results, model_differences(store, results)):
+        print(line)
     print(f"No speedup: {BASELINE} is not among the arms. Results: {store.root / 'cells'}")
     return int(any(r.measurement is None for r in results))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import torch
@@ -15,25 +16,28 @@ import torch.distributed as dist
 
 from odin.clock import sleep_until
 from odin.comm.link import Link
+from odin.comm.ordered import OrderedReducer
 from odin.comm.stamps import CutBoard, FinishTimes, JoinStamps
-from odin.comm.transport import Arrival, Handle
+from odin.comm.transport import Arrival, Handle, Reduction
 
 _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 
 
 class _Collective:
-    """One all-reduce under way."""
+    """One sum under way. `block` returns when the real one is there, or raises what went wrong with it."""
 
-    def __init__(self, work: dist.Work, number: int, times: FinishTimes, joined: float, shaped: bool) -> None:
+    def __init__(
+        self, block: Callable[[], object], number: int, times: FinishTimes, joined: float, shaped: bool
+    ) -> None:
         self.nbytes = 0
-        self._work, self._number, self._times, self._joined = work, number, times, joined
+        self._block, self._number, self._times, self._joined = block, number, times, joined
         self._shaped = shaped
         self._arrival: Arrival | None = None
 
     def wait(self) -> Arrival:
         """Wait for the real sum, then for the link."""
         if self._arrival is None:
-            self._work.wait()
+            self._block()
             real = time.monotonic()
             start, finish = self._times.span(self._number)
             if self._shaped:
@@ -62,30 +66,50 @@ def in_order_group(store: dist.Store, rank: int, ranks: int, timeout: timedelta)
 class GlooTransport:
     """Ranks of an initialised gloo process group on one host.
 
-    group:  carries the asynchronous sums, see `in_order_group`
+    group:        carries the asynchronous sums, see `in_order_group`; nothing else may use it until `close`
     stamps, cuts: belong to this cell alone
+    reduction:    how the asynchronous sums are formed
     """
 
-    def __init__(self, group: dist.ProcessGroupGloo, stamps: JoinStamps, cuts: CutBoard, link: Link) -> None:
+    def __init__(
+        self,
+        group: dist.ProcessGroupGloo,
+        stamps: JoinStamps,
+        cuts: CutBoard,
+        link: Link,
+        reduction: Reduction = Reduction.NATIVE,
+    ) -> None:
         self.rank = dist.get_rank()
         self.ranks = dist.get_world_size()
         self._group = group
         self._stamps, self._cuts, self._link = stamps, cuts, link
-        self._times = FinishTimes(stamps, link, self.ranks)
+        self._times = FinishTimes(stamps)
+        self._ordered = OrderedReducer(group) if reduction is Reduction.ORDERED else None
 
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """Start summing in place. The join is stamped before the launch."""
         nbytes = tensor.numel() * tensor.element_size()
-        number = self._times.launched(nbytes)
+        number = self._times.launched(self._seconds(nbytes))
         self._stamps.join(number, self.rank, joined)
-        work = self._group.allreduce([tensor])  # type: ignore[attr-defined]
-        handle = _Collective(work, number, self._times, joined, self._link.shaped)
+        handle = _Collective(self._start(tensor), number, self._times, joined, self._link.shaped)
         handle.nbytes = nbytes
         return handle
 
     def agree(self, step: int, digest: int) -> None:
         """Compare the step's cut with those of the ranks that were here before. Raises RunError."""
         self._cuts.agree(step, self.rank, digest)
+
+    def _start(self, tensor: torch.Tensor) -> Callable[[], object]:
+        """Launch the real sum and return what blocks until it is there."""
+        if self._ordered is not None:
+            return self._ordered.launch(tensor).result
+        return self._group.allreduce([tensor]).wait  # type: ignore[attr-defined]
+
+    def _seconds(self, nbytes: int) -> float:
+        link, ranks = self._link, self.ranks
+        if self._ordered is not None:
+            return link.all_to_all_seconds(nbytes, ranks) + link.all_gather_seconds(nbytes, ranks)
+        return link.all_reduce_seconds(nbytes, ranks)
 
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         """Sum or maximum over ranks, at once and unshaped."""
@@ -96,4 +120,6 @@ class GlooTransport:
         dist.barrier()
 
     def close(self) -> None:
-        """Nothing is held beyond the cell's stamps."""
+        """End the thread of the ordered sums; nothing else is held beyond the cell's stamps."""
+        if self._ordered is not None:
+            self._ordered.close()

@@ -1,7 +1,7 @@
 """The link model: one formula for emulated (`shaped`) and virtual links (D§7).
 
 A collective starts when its last rank has joined and the link is free; an all-reduce takes
-2(W-1)·alpha + 2(W-1)/W · bytes/beta.
+2(W-1)·alpha + 2(W-1)/W · bytes/beta, an all-to-all or an all-gather half of that.
 """
 
 from __future__ import annotations
@@ -40,6 +40,14 @@ class Link:
     def all_reduce_seconds(self, nbytes: int, ranks: int) -> float:
         """Time an all-reduce of `nbytes` occupies the link."""
         return 2 * (ranks - 1) * self.alpha + 2 * (ranks - 1) / ranks * nbytes / self.beta
+
+    def all_to_all_seconds(self, nbytes: int, ranks: int) -> float:
+        """Time an all-to-all occupies the link on which every rank holds `nbytes` and keeps 1/W of them."""
+        return (ranks - 1) * self.alpha + (ranks - 1) / ranks * nbytes / self.beta
+
+    def all_gather_seconds(self, nbytes: int, ranks: int) -> float:
+        """Time an all-gather occupies the link after which every rank holds `nbytes`."""
+        return (ranks - 1) * self.alpha + (ranks - 1) / ranks * nbytes / self.beta
 
     def stretched(self, s: float) -> Link:
         """The same link slowed down by `s` (padding stretches compute and link alike; D§7)."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from odin.comm.link import Link
 from odin.errors import RunError
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -52,14 +51,14 @@ class JoinStamps:
 class FinishTimes:
     """Finish times of a link's collectives in order: fin[k] = max(last join[k], fin[k-1]) + duration[k]."""
 
-    def __init__(self, stamps: JoinStamps, link: Link, ranks: int) -> None:
-        self._stamps, self._link, self._ranks = stamps, link, ranks
+    def __init__(self, stamps: JoinStamps) -> None:
+        self._stamps = stamps
         self._durations: list[float] = []
         self._spans: list[tuple[float, float]] = []
 
-    def launched(self, nbytes: int) -> int:
-        """Register the next collective and return its number."""
-        self._durations.append(self._link.all_reduce_seconds(nbytes, self._ranks))
+    def launched(self, seconds: float) -> int:
+        """Register the next collective, which occupies the link for `seconds`, and return its number."""
+        self._durations.append(seconds)
         return len(self._durations) - 1
 
     def last_join(self, collective: int) -> float:

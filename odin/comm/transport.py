@@ -6,9 +6,22 @@ Legend: W ranks. All stamps are seconds of one monotonic clock shared by the ran
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 import torch
+
+
+class Reduction(Enum):
+    """How gradients are summed over ranks (D§5 Exact arms).
+
+    NATIVE:  the backend's all-reduce; from three ranks on, the order in which it adds an element's terms depends on
+             where in its payload the element lies, and so on how a gradient is cut into segments
+    ORDERED: every element in rank order, see `odin.comm.ordered`
+    """
+
+    NATIVE = "native"
+    ORDERED = "ordered"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,7 @@ def test_a_dry_run_prints_cells_and_config_and_runs_nothing(
         (["link=exposed-230"], "exposed-229, exposed-295, exposed-323, none"),
         (["arms=barrier,qualty"], "'quality'"),
         (["steps=0"], "scale.steps=0 is refused: expected a whole number of at least 1"),
-        (["ranks=3"], "More than 2 ranks need reduce=ordered"),
+        (["reduce=orderd"], "engine.reduce=orderd is refused: expected one of native, ordered"),
         (["bonsai"], "scene=bonsai"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_message_is_wrapped_on_a_terminal(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    assert main(["reproduce", "headline", "ranks=9"]) == 2
+    assert main(["reproduce", "headline", "ranks=17"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 2
     assert max(map(len, lines)) <= 60

@@ -27,7 +27,7 @@ from harness.config import (
 )
 from harness.config.convert import build
 from harness.config.keys import CONF, groups, keys
-from harness.config.schema import PROCEDURAL_SCENES
+from harness.config.schema import PROCEDURAL_SCENES, REDUCTIONS
 from odin.errors import InputError
 
 
@@ -88,7 +88,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Scale(steps=10**9), "at most 10000000"),
     (lambda: Engine(ranks=0), "engine.ranks=0"),
     (lambda: Engine(ranks=-1), "engine.ranks=-1"),
-    (lambda: Engine(ranks=3), "engine.ranks=3 .*reduce=ordered.*use ranks=1 or 2"),
+    (lambda: Engine(ranks=17), "engine.ranks=17 .*at most 16"),
+    (lambda: Engine(reduce="ring"), "engine.reduce=ring .*native, ordered"),
     (lambda: Engine(views_per_unit=0), "engine.views_per_unit=0"),
     (lambda: Engine(timeout_s=0.0), "engine.timeout_s=0"),
     (lambda: Engine(timeout_s=float("nan")), "engine.timeout_s=NaN"),
@@ -144,6 +145,8 @@ def test_limits_are_accepted() -> None:
     Link(name="none", exposed_share=0.0)
     Link(name="exposed-400", exposed_share=0.4)
     Config(seed=2**32 - 1, engine=Engine(ranks=1, views_per_unit=1))
+    Engine(ranks=16, reduce="native")
+    Engine(ranks=2, reduce="ordered")
 
 
 def test_a_config_cannot_be_changed() -> None:
@@ -217,6 +220,12 @@ def test_composing_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     load(["steps=3"])
     assert not GlobalHydra.instance().is_initialized()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reductions_are_those_of_the_transport() -> None:
+    from odin.comm.transport import Reduction
+
+    assert [reduction.value for reduction in Reduction] == list(REDUCTIONS)
 
 
 def test_procedural_names_are_those_of_the_loader() -> None:

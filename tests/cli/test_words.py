@@ -62,6 +62,8 @@ def test_a_path_is_taken_as_typed(path: str) -> None:
         ("perturb=1e-6", "pipeline.perturb", 1e-6),
         ("timeout_s=60", "engine.timeout_s", 60.0),
         ("padded=False", "engine.padded", False),
+        ("reduce=ordered", "engine.reduce", "ordered"),
+        ("ranks=16", "engine.ranks", 16),
         ("steps=${engine.ranks}", "scale.steps", 2),
     ],
 )

@@ -6,6 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odin.comm.link import Link, link_for_exposure
 from odin.comm.stamps import FinishTimes, JoinStamps
@@ -19,9 +21,9 @@ def board(tmp_path: Path, ranks: int = 2) -> JoinStamps:
 
 def test_a_collective_waits_for_the_last_rank_and_for_the_link(tmp_path: Path) -> None:
     stamps = board(tmp_path)
-    times = FinishTimes(stamps, Link(name="x", alpha=0.5, beta=100.0), ranks=2)
+    times, link = FinishTimes(stamps), Link(name="x", alpha=0.5, beta=100.0)
     for k, joins in enumerate([(10.0, 12.0), (12.5, 12.4), (30.0, 29.0)]):
-        assert times.launched(nbytes=200) == k
+        assert times.launched(link.all_reduce_seconds(200, ranks=2)) == k
         for rank, now in enumerate(joins):
             stamps.join(k, rank, now)
     # 2·(n-1)·alpha + 2·(n-1)/n · 200/100 = 1 + 2 = 3 seconds each.
@@ -46,6 +48,14 @@ def test_the_solved_link_exposes_the_share_it_was_solved_for() -> None:
     assert transfer / (transfer + 0.08) == pytest.approx(0.295)
     slow = link.stretched(1.5).all_reduce_seconds(2_000_000, 2)
     assert slow == pytest.approx(1.5 * transfer)
+
+
+@given(nbytes=st.integers(0, 2**40), ranks=st.integers(1, 64), alpha=st.floats(0, 1e-2), beta=st.floats(1e3, 1e12))
+def test_an_ordered_sum_occupies_the_link_as_long_as_a_ring(nbytes: int, ranks: int, alpha: float, beta: float) -> None:
+    link = Link(name="x", alpha=alpha, beta=beta)
+    halves = link.all_to_all_seconds(nbytes, ranks), link.all_gather_seconds(nbytes, ranks)
+    assert sum(halves) == pytest.approx(link.all_reduce_seconds(nbytes, ranks))
+    assert halves[0] == pytest.approx((ranks - 1) * (alpha + nbytes / ranks / beta))
 
 
 @pytest.mark.parametrize("beta", [0.0, -1.0])

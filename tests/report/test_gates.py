@@ -8,6 +8,7 @@ import pytest
 
 from harness.report.gates import MEASUREMENT_GATES, PAYLOAD_DRIFT, RECORD_GATES, Pair, failures, judge
 from harness.store.schema import Label, Primitives, Result, Seeds
+from tests.report.test_reduction import summed
 from tests.store.samples import SEQUENCE, cell, measurement, provenance, quality, result, sequence
 
 
@@ -48,6 +49,7 @@ BROKEN: list[tuple[str, Result, str]] = [
     ("one setting", other(code_version="other"), "code version differs: feedc0de12345678 / other"),
     ("one setting", result("quality", 1, padding_scale=2.0), "padding scale differs: 1.5 / 2.0"),
     ("one setting", result("quality", 1, profile="none"), "profile differs"),
+    ("one setting", summed("quality", 1, "ordered", ranks=2), "reduction differs: native / ordered"),
     ("equal images", result("quality", 1, images=32, global_batch=8), "16 / 32 images"),
     ("equal payload", result("quality", 1, payload_bytes_per_step=(1, 1, 1, 1)), "4 to 944000 bytes"),
     ("quality band", result("quality", 1, quality_final=quality(19.0)), "differs from the baseline by -1.10 dB"),

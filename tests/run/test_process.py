@@ -71,6 +71,17 @@ def test_unshaped_unpadded_runs_give_the_same_numbers(tmp_path: Path) -> None:
         assert plain[arm].cell.label.value == "measured"
 
 
+@pytest.mark.xdist_group("process")
+def test_three_ranks_are_exact_with_ordered_sums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`quality` and `barrier-planned` cut a gradient into different segments; in rank order they add up alike."""
+    words = [f"scene={TINY}", "ranks=3", "views_per_unit=1", "steps=20", "densify_at=[8]"]
+    assert reproduce(tmp_path, *words, "reduce=ordered", "arms=[barrier-planned,quality]", *PLAIN) == 0
+    got = {arm: r.measurement for arm, r in results(tmp_path).items()}
+    assert got["quality"].ranks == 3 and got["quality"].windows.partial > 10
+    assert got["quality"].final_digest == got["barrier-planned"].final_digest
+    assert "taken in rank order (reduce=ordered)" in capsys.readouterr().out
+
+
 @pytest.mark.real
 @pytest.mark.xdist_group("process")
 def test_quality_equals_waiting_on_bonsai(tmp_path: Path, bonsai: Path) -> None:

@@ -25,11 +25,11 @@ PARTS: dict[str, tuple[float, ...]] = {
 PSNR = {"barrier": 21.3, "barrier-planned": 21.4, "quality": 21.4, "predicted": 21.39}
 
 
-def breakdown(parts: tuple[float, ...], factor: float = 1.0, steps: int = STEPS) -> Breakdown:
-    """Two equal ranks."""
+def breakdown(parts: tuple[float, ...], factor: float = 1.0, steps: int = STEPS, ranks: int = 2) -> Breakdown:
+    """Equal ranks."""
     useful, transfer, skew, odin, structural, other = (factor * part for part in parts)
     return Breakdown(
-        ranks=2,
+        ranks=ranks,
         steps=steps,
         step=useful + transfer + skew + odin + structural + other,
         useful=useful,
@@ -38,8 +38,8 @@ def breakdown(parts: tuple[float, ...], factor: float = 1.0, steps: int = STEPS)
         odin=odin,
         structural=structural,
         other=other,
-        wait_by_rank=(transfer + skew, transfer + skew),
-        useful_by_rank=(useful, useful),
+        wait_by_rank=(transfer + skew,) * ranks,
+        useful_by_rank=(useful,) * ranks,
         hideable=Reading.of(0.99),
     )
 
@@ -51,12 +51,14 @@ def quality(psnr: float, views: int = 2) -> Quality:
     )
 
 
-def measurement(arm: str = "barrier", factor: float = 1.0, views: int = 2, **changes: Any) -> Measurement:
+def measurement(
+    arm: str = "barrier", factor: float = 1.0, views: int = 2, ranks: int = 2, **changes: Any
+) -> Measurement:
     """A finished cell's numbers, `factor` times as slow as usual."""
-    parts = breakdown(PARTS[arm], factor)
+    parts = breakdown(PARTS[arm], factor, ranks=ranks)
     values: dict[str, Any] = {
         "plan_digest": "0f" * 8,
-        "ranks": 2,
+        "ranks": ranks,
         "global_batch": 4,
         "images": 4 * STEPS,
         "steps": STEPS,
