@@ -8,6 +8,7 @@ An arm is a choice of mechanisms; each can be switched alone, by name: `quality:
 from __future__ import annotations
 
 import difflib
+import textwrap
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 
@@ -263,3 +264,22 @@ def _switch(text: str, switch: str) -> tuple[str, object]:
         if issubclass(kind, Enum):
             allowed = ", ".join(str(member.value) for member in kind)
         raise InputError(f"Arm {text!r}: {key}={value!r} is not possible; use {allowed}.") from None
+
+
+def table() -> str:
+    """Every arm with what it is, and the switches, as text of at most 118 columns."""
+    lines = []
+    for name, one in ARMS.items():
+        mark = "exact" if one.exact else "     "
+        lines += textwrap.wrap(f"{name:<25}{mark}  {one.says}", 118, subsequent_indent=" " * 32)
+    lines += [
+        "",
+        "Switches of one mechanism, appended to a name: quality:groups=off, throughput:evidence=local:tau=0.1",
+    ]
+    for key, kind in _SWITCHES.items():
+        if kind is bool:
+            values = "on, off"
+        else:
+            values = ", ".join(str(m.value) for m in kind) if issubclass(kind, Enum) else "a number"
+        lines.append(f"  {key:<11} {values}")
+    return "\n".join(lines)
