@@ -67,6 +67,7 @@ class Arm:
     groups:     geometry and colours are waited for apart; a renderer that cannot be split gets whole rows
     unit_order: rows that only later views of a unit read are waited for before those
     early:      rows that no later view of the step touches leave before its last view is computed
+    sas:        edges may be overlap windows; without, every step waits for the whole gradient
     tau, rho:   τ of the gate, and whether |D| / |R(B)| is held at τ too
     audit:      recompute every so many windows at published values; 0: never
     histograms: keep norms and updates of delayed rows per window (costs a pass over them)
@@ -80,6 +81,7 @@ class Arm:
     groups: bool = True
     unit_order: bool = True
     early: bool = True
+    sas: bool = True
     dispatch: Dispatch = Dispatch.STATIC
     evidence: Evidence = Evidence.HISTORY
     reads: Reads = Reads.STALE
@@ -176,7 +178,7 @@ ARMS: dict[str, Arm] = {
         replace(
             _THROUGHPUT,
             name="without-SAS",
-            waits=Waits.ALL,
+            sas=False,
             says="As throughput, but no edge is an overlap window: every step waits for the whole gradient.",
         ),
         replace(
@@ -219,6 +221,7 @@ _SWITCHES: dict[str, type] = {
     "groups": bool,
     "unit_order": bool,
     "early": bool,
+    "sas": bool,
     "rho": bool,
     "histograms": bool,
     "order": Order,
