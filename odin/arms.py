@@ -21,6 +21,7 @@ class Waits(Enum):
     """What a step waits for before it reads the table."""
 
     ALL = "all"  # the whole gradient of the step before
+    DDP = "ddp"  # the same, inside torch's DistributedDataParallel
     URGENT = "urgent"  # the rows of W(A) that any view of B may read
     NOTHING = "nothing"  # pending rows are read at predicted values
 
@@ -50,6 +51,14 @@ ARMS: dict[str, Arm] = {
             exact=False,
             says="Random order; every step waits for the whole gradient of the step before, sent in two buckets "
             "(colours during the projection backward, then geometry).",
+        ),
+        Arm(
+            name="ddp",
+            order=Order.RANDOM,
+            waits=Waits.DDP,
+            exact=False,
+            says="As barrier, but inside torch's DistributedDataParallel: a bucket for colours and one for geometry on "
+            "the same link, sent by its reducer during backward; on up to two ranks bit-identical to barrier.",
         ),
         Arm(
             name="barrier-planned",

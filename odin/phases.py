@@ -29,6 +29,7 @@ class Phase(Enum):
     PROJECTION_BACKWARD = "projection_backward"
     UPDATE = "update"  # Adam on rows whose reduced gradient has arrived
     CLEAR = "clear"  # zero a slot and lay out its segments
+    DDP = "ddp"  # ddp: bookkeeping and copies of DDP and autograd; entries are elements
 
     SCOPES = "scopes"  # conservative scopes of all views of a step
     HAZARDS = "hazards"  # intersect scopes, fix the partition
@@ -36,6 +37,7 @@ class Phase(Enum):
     CORRECT = "correct"  # predicted reads: zero-gradient step → real step
 
     STRUCTURE = "structure"  # densify, prune, reset, reorder
+    DDP_WRAP = "ddp_wrap"  # ddp: DistributedDataParallel around the new table
     OVERRUN = "overrun"  # padded runs: real work later than its deadline
 
     @property
@@ -43,7 +45,8 @@ class Phase(Enum):
         """What this phase counts as."""
         if self in _ODIN:
             return Category.ODIN
-        return Category.STRUCTURAL if self is Phase.STRUCTURE else Category.USEFUL
+        return Category.STRUCTURAL if self in _STRUCTURAL else Category.USEFUL
 
 
+_STRUCTURAL = frozenset({Phase.STRUCTURE, Phase.DDP_WRAP})
 _ODIN = frozenset({Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT})

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.run.workload import Workload
-from odin.arms import Arm
+from odin.arms import Arm, Waits
 from odin.comm.transport import Transport
+from odin.ddp import DdpRuntime
 from odin.keeper import Entry, Keeper
 from odin.plan import Plan
 from odin.publication import Window
@@ -50,7 +51,7 @@ def execute(
     recipe = recipe or workload.recipe()
     plan = plan or workload.plan(arm)
     initial = len(recipe.table)
-    runtime = Runtime(recipe, plan, arm, transport, keeper)
+    runtime = (DdpRuntime if arm.waits is Waits.DDP else Runtime)(recipe, plan, arm, transport, keeper)
     transport.barrier()
     runtime.run(on_step=on_step)
     runtime.require_equal_replicas(plan.steps - 1)

@@ -1,4 +1,5 @@
-"""The warm-up: 40 unpadded, unshaped steps from which phases are priced, padding and link are chosen (D§7).
+"""The warm-up: 40 unpadded, unshaped steps from which phases are priced, padding and link are chosen (D§7); with
+`ddp` among the arms, 10 more.
 
 It runs the initial model of the capture for a few steps under each kind of waiting, with one densification, so
 that every phase of every arm occurs. Its models are thrown away.
@@ -15,7 +16,8 @@ from pathlib import Path
 from harness.measure.profile import Profile, barrier_compute, fit_profile, stretch_factor
 from harness.run.execute import Executed, execute
 from harness.run.workload import Workload
-from odin.arms import ARMS
+from odin.arms import ARMS, Waits
+from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED, Link, link_for_exposure
 from odin.comm.transport import Transport
 from odin.errors import RunError
@@ -24,8 +26,11 @@ from odin.keeper import Entry, Keeper, Work
 # Section → steps; 40 in all. The barrier section gives the compute of a step; the second one densifies.
 SECTIONS = {"barrier": 16, "quality": 14, "predicted": 10}
 DENSIFY_AFTER = 6
+# Only where the study has the arm; prices the phases that no other arm has.
+DDP_SECTION = {"ddp": 10}
 # Thrown away first: kernels that are compiled or loaded from the cache on first use would look like slow phases.
-BURN_IN = {"barrier": 2, "quality": 4, "predicted": 3}
+BURN_IN = {"barrier": 2, "quality": 4, "predicted": 3, "ddp": 4}
+_DENSIFYING = ("quality", "ddp")  # quality prices structural events, ddp wrapping anew
 
 TransportFactory = Callable[[str, Link, int], Transport]
 
@@ -74,20 +79,27 @@ def uncalibrated(workload: Workload) -> Calibration:
     return Calibration(profile=profile, stretch=1.0, link=Link(name=workload.config.link.name), compute=0.0)
 
 
+def sections(workload: Workload) -> dict[str, int]:
+    """Section → steps of this study's warm-up."""
+    waits = {arm_named(name).waits for name in workload.config.study.arms}
+    return SECTIONS | DDP_SECTION if Waits.DDP in waits else SECTIONS
+
+
 def warm_up(workload: Workload, make_transport: TransportFactory) -> dict[str, Executed]:
     """Run every section on this rank; all ranks call this together."""
-    for arm, steps in BURN_IN.items():
-        _section(workload, arm, steps, make_transport, densify_after=2)
+    wanted = sections(workload)
+    for arm in wanted:
+        _section(workload, arm, BURN_IN[arm], make_transport, densify_after=2)
     return {
         arm: _section(workload, arm, steps, make_transport, densify_after=DENSIFY_AFTER)
-        for arm, steps in SECTIONS.items()
+        for arm, steps in wanted.items()
     }
 
 
 def _section(
     workload: Workload, arm: str, steps: int, make_transport: TransportFactory, *, densify_after: int
 ) -> Executed:
-    at = (densify_after,) if arm == "quality" else ()
+    at = (densify_after,) if arm in _DENSIFYING else ()
     settings = replace(workload.settings, densify_at=at, reset_at=(), sh_at=())
     recipe = workload.with_settings(settings, steps)
     plan = workload.plan_for(ARMS[arm], settings, steps)
@@ -103,17 +115,25 @@ def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], li
 
     per_rank: for each rank, section → (entries, visible points)
     """
-    everything = [e for sections in per_rank for entries, _ in sections.values() for e in entries]
-    source = f"least squares over a {sum(SECTIONS.values())}-step warm-up on {len(per_rank)} rank(s)"
-    profile = fit_profile("host-cpu", source, everything)
-    timelines = [pair for sections in per_rank for pair in sections.values()]
-    compute = barrier_compute(profile, [sections["barrier"][0] for sections in per_rank])
+    steps = sum(sections(workload).values())
+    source = f"least squares over a {steps}-step warm-up on {len(per_rank)} rank(s)"
+    profile = fit_profile("host-cpu", source, _priced(per_rank))
+    timelines = [pair for timeline in per_rank for pair in timeline.values()]
+    compute = barrier_compute(profile, [timeline["barrier"][0] for timeline in per_rank])
     return Calibration(
         profile=profile,
         stretch=stretch_factor(profile, timelines),
         link=_solve_link(workload, compute),
         compute=compute,
     )
+
+
+def _priced(per_rank: list[dict[str, tuple[list[Entry], list[int]]]]) -> list[Entry]:
+    """The entries to fit. Of ddp's only phases of its own, so that no price depends on which arms a study has."""
+    shared = [e for timeline in per_rank for arm in SECTIONS for e in timeline[arm][0]]
+    known = {e.name for e in shared}
+    own = [e for timeline in per_rank for arm in timeline.keys() - SECTIONS.keys() for e in timeline[arm][0]]
+    return shared + [e for e in own if e.name not in known]
 
 
 def _solve_link(workload: Workload, compute: float) -> Link:

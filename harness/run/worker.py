@@ -26,7 +26,7 @@ from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, 
 from harness.run.execute import Executed, execute, render_views
 from harness.run.group import Group
 from harness.run.spec import RunSpec
-from harness.run.warmup import SECTIONS, Calibration, calibrate, load_section, save_section, uncalibrated, warm_up
+from harness.run.warmup import Calibration, calibrate, load_section, save_section, sections, uncalibrated, warm_up
 from harness.run.workload import load_workload
 from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
@@ -81,18 +81,19 @@ class Worker:
         config = self.spec.config
         if not config.engine.padded and not config.link.shaped:
             return uncalibrated(self.workload)
-        self.group.tell(stage="warm-up", steps=sum(SECTIONS.values()))
+        names = sections(self.workload)
+        self.group.tell(stage="warm-up", steps=sum(names.values()))
         folder, rank = self.spec.folder, self.group.rank
         for name, executed in warm_up(self.workload, self.group.transport).items():
             save_section(folder / f"warm-up-{name}-rank-{rank}.json", executed)
         self.group.barrier()
         text = None
         if rank == 0:
-            sections = [
-                {name: load_section(folder / f"warm-up-{name}-rank-{r}.json") for name in SECTIONS}
+            timelines = [
+                {name: load_section(folder / f"warm-up-{name}-rank-{r}.json") for name in names}
                 for r in range(self.group.ranks)
             ]
-            text = calibrate(self.workload, sections).to_json()
+            text = calibrate(self.workload, timelines).to_json()
         calibration = Calibration.from_json(self.group.shared("calibration.json", text))
         if rank == 0:
             write_text(self.store.root / "profiles" / f"{calibration.name}.json", calibration.to_json())
