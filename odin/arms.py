@@ -124,6 +124,14 @@ ARMS: dict[str, Arm] = {
             "(colours during the projection backward, then geometry).",
         ),
         Arm(
+            name="ddp",
+            order=Order.RANDOM,
+            waits=Waits.DDP,
+            exact=False,
+            says="As barrier, but inside torch's DistributedDataParallel: a bucket for colours and one for geometry on "
+            "the same link, sent by its reducer during backward; on up to two ranks bit-identical to barrier.",
+        ),
+        Arm(
             name="barrier-planned",
             order=Order.PLAN,
             waits=Waits.ALL,
