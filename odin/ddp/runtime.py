@@ -34,7 +34,7 @@ class DdpPublication(Publication):
         super().__init__(*args, **more)
         if self.recipe.table.selective:
             raise InputError(
-                "The arm ddp has no column for the visible rows of selective Adam to travel in. Use optimizer=dense, or "
+                "The arm ddp has no column for selective Adam's visible rows. Use optimizer=dense, or "
                 "leave the arm out."
             )
         self._buckets: Buckets | None = None

@@ -25,7 +25,8 @@ from odin.plan import Plan
 from odin.publication import WindowState
 from odin.recipe import Event
 from odin.runtime import Runtime
-from odin.slot import GradientSlot, SegmentSpec
+from odin.segments import two_buckets
+from odin.slot import GradientSlot
 from tests.odin.test_exactness import VIEWS, event, make_plan
 from tests.odin.threads import Exchange, run_ranks
 from tests.odin.toy import LAYOUT, ToyRecipe
@@ -141,7 +142,7 @@ def test_leaves_alias_the_table_and_old_buckets_are_freed(group) -> None:
 def test_other_buckets_are_refused(sizes: list[int]) -> None:
     slot = GradientSlot(ROWS, LAYOUT)
     rows = np.arange(ROWS, dtype=np.int32)
-    slot.partition([SegmentSpec(name=name, rows=rows, groups=(g,)) for name, g in (("colours", 1), ("geometry", 0))])
+    slot.partition(two_buckets(rows))
     launches = Launches(SingleRank(), Keeper(), Inside(Keeper()), slot.segments)
     for size in sizes:
         launches.bucket(torch.zeros(size))
