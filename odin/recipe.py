@@ -1,6 +1,6 @@
 """What the runtime needs of a pipeline (§5: Odin's integration points), and nothing else of it.
 
-Legend: N rows of the table, M rows of one view, D columns, V views asked about.
+Legend: N rows of the table, M rows of one view, D columns, V views asked about, K words of a bitmap (bitmap.py).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Recipe(Protocol[F]):
 
     table: ParameterTable
 
-    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.bool_]:
-        """Conservative read scopes R⁺ of views, bool [V, N]: every row a view may read or write while its
-        values stay within `inflation`. For 3DGS the write scope W⁺ is the same set."""
+    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
+        """Conservative read scopes R⁺ of views as bitmaps, uint64 [V, K]: every row a view may read or write
+        while its values stay within `inflation`. For 3DGS the write scope W⁺ is the same set."""
         ...
 
     def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> F:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.bitmap import row_ids
 from odin.comm.transport import Handle, Transport
 from odin.inflation import Inflation
 from odin.keeper import Keeper
@@ -79,8 +80,8 @@ class Publication(ABC):
             views = [int(v) for v in self.plan.units[step, self.transport.rank]]
             rows = len(self.recipe.table)
             with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
-                masks = self.recipe.scope(views, Inflation.none(rows))
-                self._own_rows = [np.flatnonzero(mask).astype(np.int32) for mask in masks]
+                scopes = self.recipe.scope(views, Inflation.none(rows))
+                self._own_rows = [row_ids(bits, rows) for bits in scopes]
         return self._own_rows[position]
 
     def before_projection(self, step: int, position: int) -> None:  # noqa: B027 (a hook)

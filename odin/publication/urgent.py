@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.bitmap import row_ids, union, unpack
 from odin.bound import adam_bound
 from odin.inflation import Inflation
 from odin.phases import Phase
@@ -27,7 +28,7 @@ URGENT = "urgent"
 class UrgentPublication(Publication):
     """Exact overlap by conservative scopes."""
 
-    _scopes: dict[int, NDArray[np.bool_]]  # step → bool [B, N], views in unit order
+    _scopes: dict[int, NDArray[np.uint64]]  # step → bitmaps [B, K], views in unit order
     _written: dict[int, NDArray[np.bool_]]  # step → W⁺, bool [N]
     _urgent: NDArray[np.int32]
     _rest: NDArray[np.int32]  # rows of W⁺ outside urgent
@@ -67,7 +68,7 @@ class UrgentPublication(Publication):
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:
         """The view's scope, fixed one step ago; it contains every row the view can touch."""
         index = self.transport.rank * self.plan.views_per_unit + position
-        return np.flatnonzero(self._scopes[step][index]).astype(np.int32)
+        return row_ids(self._scopes[step][index], len(self.recipe.table))
 
     def before_projection(self, step: int, position: int) -> None:
         """p1(1): publish the predecessor's urgent rows. Without unit order nothing is left for later views."""
@@ -152,4 +153,4 @@ class UrgentPublication(Publication):
         views = [int(v) for v in self.plan.views(step)]
         with self.keeper.phase(Phase.SCOPES, rows=len(self.recipe.table) * len(views)):
             self._scopes[step] = self.recipe.scope(views, inflation)
-            self._written[step] = np.logical_or.reduce(self._scopes[step], axis=0)
+            self._written[step] = unpack(union(self._scopes[step]), len(self.recipe.table))

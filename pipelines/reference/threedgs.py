@@ -28,7 +28,7 @@ from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
-from pipelines.render.cull import cull_many
+from pipelines.render.cull import cull_many, cull_packed
 from pipelines.render.protocol import Bins, BlendGradients, Projection, Renderer
 from pipelines.render.ssim import l1_dssim
 
@@ -77,10 +77,10 @@ class GaussianSplatting:
 
     # Scopes -------------------------------------------------------------------------------------------------
 
-    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.bool_]:
-        """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, bool [V, N]."""
+    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
+        """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, uint64 [V, words(N)]."""
         geometry = self.table.parameters[:, GEOMETRY].numpy()
-        return cull_many(geometry, [self.cameras[v] for v in views], inflation)
+        return cull_packed(geometry, [self.cameras[v] for v in views], inflation)
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         """Ball radius of the centre (√3 · lr · bound) and growth of the log-scale of one update."""

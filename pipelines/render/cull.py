@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.bitmap import unpack, words
 from odin.inflation import Inflation
 from pipelines.camera import Camera
-from pipelines.render.cull_kernels import BLOCK, PLANES, bound_blocks, cull_view, make_balls
+from pipelines.render.cull_kernels import cull_table
 from pipelines.render.view import pack_camera
 
 Geometry = NDArray[np.float32] | torch.Tensor
@@ -26,27 +27,28 @@ def cull(geometry: Geometry, camera: Camera, inflation: Inflation) -> NDArray[np
     Contains every row whose `Projection.radii` is positive after its centre has moved by at most `shift` and no
     log-scale has grown by more than `growth` beyond the largest, whatever its rotation and opacity.
 
-    geometry: float32 [N, 11] (columns.py order), numpy or a CPU tensor; rows that are not contiguous are copied.
+    geometry: float32 [N, 11] (columns.py order), numpy or a CPU tensor, contiguous or a slice of a wider table.
     inflation: one class per row; `Inflation.none(N)` is the plain predicate. Raises ValueError if it does not fit.
     """
     return cull_many(geometry, [camera], inflation)[0]
 
 
 def cull_many(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflation) -> NDArray[np.bool_]:
-    """`cull` for many views, bool [V, N], the same masks; the table is read once.
+    """`cull` for many views, bool [V, N], the same masks; the table is read once."""
+    return unpack(cull_packed(geometry, cameras, inflation), len(geometry))
+
+
+def cull_packed(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflation) -> NDArray[np.uint64]:
+    """`cull_many` as bitmaps (odin/bitmap.py), uint64 [V, words(N)].
 
     Blocks of 64 rows are tested first, which pays where neighbours in the table are neighbours in space (Morton
-    order).
+    order). Needs no memory beside its result.
     """
     rows = _rows(geometry, inflation)
-    blocks = -(-len(rows) // BLOCK)
-    balls, bounds = np.empty(blocks * PLANES * BLOCK), np.empty((blocks, PLANES))
-    make_balls(rows, *_classes(inflation), balls)
-    bound_blocks(balls, len(rows), bounds)
-    masks = np.empty((len(cameras), len(rows)), np.bool_)
-    for camera, mask in zip(cameras, masks, strict=True):
-        cull_view(balls, bounds, pack_camera(camera), mask)
-    return masks
+    bits = np.empty((len(cameras), words(len(rows))), np.uint64)
+    views = np.array([pack_camera(camera) for camera in cameras]).reshape(-1, 8, 3)
+    cull_table(rows, *_classes(inflation), views, bits)
+    return bits
 
 
 def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
@@ -58,7 +60,7 @@ def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
     classes = min(len(inflation.shift), len(inflation.growth))
     if len(array) and int(inflation.level.max()) >= classes:
         raise ValueError(f"inflation has a row of class {inflation.level.max()}, but only {classes} classes")
-    return _dense(array, np.float32)
+    return np.require(array, np.float32, ["A", "W"])  # a slice of a wider table is read where it is
 
 
 def _classes(inflation: Inflation) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:

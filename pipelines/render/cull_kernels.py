@@ -6,11 +6,13 @@ an opaque sphere of the largest scale at the nearest depth:
 
     half² ≤ 2 ln 255 · (scale²·(f/z)²·(1 + slope²) + dilation)
 
-One pass turns the table into balls, in blocks of 64 with a ball around each block; every view then tests blocks
-before rows. Rejections are monotone: what rejects a ball rejects every ball inside it, so the blocks change no mask.
+One pass over the table takes 64 rows at a time: it turns them into balls that stay in the first-level cache, puts a
+ball around them, and lets every view test that one before the rows. Rejections are monotone: what rejects a ball
+rejects every ball inside it, so the blocks change no mask. A block is a word of the view's bitmap.
 Strict arithmetic, the same mask on every machine; without branches, so that LLVM takes four rows at once.
 
-Legend: N rows, K blocks, L inflation classes. balls: float64 [K·5·64], planes x, y, z, radius, scale² of each block.
+Legend: N rows, V views, K blocks, L inflation classes. balls: float64 [5·64], planes x, y, z, radius, scale² of one
+block.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from numpy.typing import NDArray
 
 from pipelines.render.conventions import ALPHA_MIN, DILATION, NEAR
 from pipelines.render.vectors import HELPER, ROW, Vec, dot, exp, log_scales, vec
-from pipelines.render.view import Loaded, View, load_view
+from pipelines.render.view import Loaded, load_view
 
 Rows = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Levels = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
+Words = NDArray[np.uint64]
 
 BLOCK = 64
-PLANES = 5
+_PLANES = 5
 U = np.uint64
 _REACH = -2.0 * math.log(ALPHA_MIN)
 # Renderers compute positions in float32: a share of the coordinates' size is added to the ball's radius.
@@ -78,67 +80,66 @@ def may_touch(p: Vec, radius: float, scale2: float, view: Loaded) -> bool:
     return (z + r > NEAR) & in_x & in_y
 
 
-@njit(**ROW)
-def make_balls(geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, balls: Doubles) -> None:
-    """Fill the rows' balls from geometry [N, 11]; places after the last row are left as they are.
+@njit(**HELPER)
+def fill_balls(geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, first: int, balls: Doubles) -> None:
+    """The balls of rows first…first+63 of geometry [N, 11]; the last row stands in for those past the end.
 
-    A row with NaN is never drawn; as a point at the origin it does not spoil the ball of its block.
+    A row with NaN, or infinitely far away, is never drawn; as a point at the origin it does not spoil the ball of
+    its block.
     """
-    for i in range(geometry.shape[0]):
-        place = i // BLOCK * (PLANES * BLOCK) + i % BLOCK
+    last = geometry.shape[0] - 1
+    for j in range(BLOCK):
+        i = min(first + j, last)
         x, y, z = vec(geometry, i)
         a, b, c = log_scales(geometry, i)
-        radius, scale2 = shift[level[i]], exp(2.0 * (max(a, max(b, c)) + growth[level[i]]))
-        if math.isnan(x + y + z + a + b + c):
-            x, y, z, radius, scale2 = 0.0, 0.0, 0.0, 0.0, 0.0
-        balls[place], balls[place + BLOCK], balls[place + 2 * BLOCK] = x, y, z
-        balls[place + 3 * BLOCK], balls[place + 4 * BLOCK] = radius, scale2
+        radius, log_scale2 = shift[level[i]], 2.0 * (max(a, max(b, c)) + growth[level[i]])
+        if math.isnan((x - x) + (y - y) + (z - z) + a + b + c):
+            x, y, z, radius, log_scale2 = 0.0, 0.0, 0.0, 0.0, -math.inf
+        balls[j], balls[j + BLOCK], balls[j + 2 * BLOCK] = x, y, z
+        balls[j + 3 * BLOCK], balls[j + 4 * BLOCK] = radius, log_scale2
+    # Apart from the gathers above, so that it is vectorised.
+    for j in range(U(4 * BLOCK), U(5 * BLOCK)):
+        balls[j] = exp(balls[j])
 
 
 @njit(**HELPER)
-def bound_block(balls: Doubles, start: int, count: int) -> tuple[Vec, float, float]:
-    """Centre, radius and largest scale² of a ball around the `count` balls of the block at `start`."""
+def bound_block(balls: Doubles) -> tuple[Vec, float, float]:
+    """Centre, radius and largest scale² of a ball around those of one block."""
     middle, half = (0.0, 0.0, 0.0), 0.0
     for axis in range(3):
-        low, high = balls[start + BLOCK * axis], balls[start + BLOCK * axis]
-        for j in range(count):
-            low = min(low, balls[start + BLOCK * axis + j])
-            high = max(high, balls[start + BLOCK * axis + j])
+        low, high = balls[BLOCK * axis], balls[BLOCK * axis]
+        for j in range(BLOCK * axis, BLOCK * (axis + 1)):
+            low, high = min(low, balls[j]), max(high, balls[j])
         centre, half = 0.5 * (low + high), half + 0.25 * (high - low) ** 2
         middle = (middle[1], middle[2], centre)
     radius, scale2 = 0.0, 0.0
-    for j in range(count):
-        radius = max(radius, balls[start + 3 * BLOCK + j])
-        scale2 = max(scale2, balls[start + 4 * BLOCK + j])
+    for j in range(BLOCK):
+        radius, scale2 = max(radius, balls[j + 3 * BLOCK]), max(scale2, balls[j + 4 * BLOCK])
     return middle, (radius + math.sqrt(half)) * (1.0 + 1e-9), scale2
 
 
-@njit(**ROW)
-def bound_blocks(balls: Doubles, rows: int, bounds: Doubles) -> None:
-    """bounds [K, 5]: centre, radius and scale² of each block."""
-    for k in range(bounds.shape[0]):
-        middle, radius, scale2 = bound_block(balls, k * PLANES * BLOCK, min(BLOCK, rows - k * BLOCK))
-        bounds[k, 0], bounds[k, 1], bounds[k, 2] = middle
-        bounds[k, 3], bounds[k, 4] = radius, scale2
-
-
 @njit(**HELPER)
-def cull_block(balls: Doubles, start: int, count: int, view: Loaded, mask: Mask, first: int) -> None:
-    """mask of one block's rows, from place `first` on."""
-    s = U(start)
-    for j in range(U(count)):
-        p = balls[s + j], balls[s + U(BLOCK) + j], balls[s + U(2 * BLOCK) + j]
-        mask[U(first) + j] = may_touch(p, balls[s + U(3 * BLOCK) + j], balls[s + U(4 * BLOCK) + j], view)
+def cull_block(balls: Doubles, view: Loaded) -> np.uint64:
+    """One block's word: bit j is row j."""
+    word = U(0)
+    for j in range(U(BLOCK)):
+        p = balls[j], balls[j + U(BLOCK)], balls[j + U(2 * BLOCK)]
+        word |= U(may_touch(p, balls[j + U(3 * BLOCK)], balls[j + U(4 * BLOCK)], view)) << j
+    return word
 
 
 @njit(**ROW)
-def cull_view(balls: Doubles, bounds: Doubles, view: View, mask: Mask) -> None:
-    """mask [N] of one view."""
-    camera = load_view(view)
-    for k in range(bounds.shape[0]):
-        first, count = BLOCK * k, min(BLOCK, mask.shape[0] - BLOCK * k)
-        if may_touch(vec(bounds, k), bounds[k, 3], bounds[k, 4], camera):
-            cull_block(balls, k * PLANES * BLOCK, count, camera, mask, first)
-        else:
-            for i in range(first, first + count):
-                mask[i] = False
+def cull_table(
+    geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, views: NDArray[np.float64], words: Words
+) -> None:
+    """words [V, K] of packed cameras, views [V, 8, 3]; the table is read once. Bits past the last row are 0."""
+    rows, balls = geometry.shape[0], np.zeros(_PLANES * BLOCK)
+    for k in range(words.shape[1]):
+        first = BLOCK * k
+        fill_balls(geometry, level, shift, growth, first, balls)
+        middle, radius, scale2 = bound_block(balls)
+        valid = U(0xFFFFFFFFFFFFFFFF) >> U(max(BLOCK - (rows - first), 0))
+        for v in range(words.shape[0]):
+            camera = load_view(views[v])
+            touched = may_touch(middle, radius, scale2, camera)
+            words[v, k] = cull_block(balls, camera) & valid if touched else U(0)

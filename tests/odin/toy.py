@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from odin.bitmap import pack
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.layout import ColumnGroup, ColumnLayout
@@ -48,7 +49,7 @@ class ToyRecipe:
 
     def scope(self, views, inflation: Inflation) -> np.ndarray:
         reach = REACH + inflation.shift[inflation.level] + 1e-6
-        return np.stack([np.abs(self._position() - v - 0.5) <= reach for v in views])
+        return pack(np.stack([np.abs(self._position() - v - 0.5) <= reach for v in views]))
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         return self.learning_rates(step)[0] * bound, 0.0

@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from odin.bitmap import count, row_ids
+from odin.hazards import classify, group_rows
 from odin.inflation import Inflation
 from pipelines.camera import Camera
 from pipelines.render.cpu.renderer import CpuRenderer
-from pipelines.render.cull import cull
+from pipelines.render.cull import cull_packed
 from pipelines.render.protocol import Renderer
 from pipelines.render.ssim import l1_dssim
 
 
 def warm_up() -> None:
-    """Run every kernel once on one row and 16×16 pixels: about 20 s of compilation at first, 1 s from the cache."""
+    """Run every kernel once on a row or two and 16×16 pixels: about 20 s of compilation at first, 1 s from the cache."""
     camera = Camera(
         name="warm-up",
         width=16,
@@ -26,10 +28,10 @@ def warm_up() -> None:
         rotation=np.eye(3),
         translation=np.zeros(3),
     )
+    _scopes(camera)
     renderer: Renderer = CpuRenderer()
     geometry, sh = torch.zeros(1, 11), torch.zeros(1, 48)
     geometry[0, 2] = geometry[0, 6] = 1.0
-    cull(geometry, camera, Inflation.none(1))
     geometry.requires_grad_()
     sh.requires_grad_()
     projection = renderer.project(geometry, camera)
@@ -42,3 +44,13 @@ def warm_up() -> None:
         [projection.means2d, projection.conics, projection.opacities, rgb],
         [grads.means2d, grads.conics, grads.opacities, grads.rgb],
     )
+
+
+def _scopes(camera: Camera) -> None:
+    """Cull and hazard pass, on two rows of a wider table: as in training, and unlike a contiguous one for Numba."""
+    geometry = torch.zeros(2, 12)[:, :11]
+    bits = cull_packed(geometry, [camera], Inflation.none(2))
+    row_ids(bits[0], 2)
+    count(bits)
+    last, _, _ = classify(bits, bits, bits, bits, ranks=1, unit=1, rows=2)
+    group_rows(last, 256)
