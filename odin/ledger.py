@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from odin.comm.transport import Handle
 from odin.layout import ColumnLayout
+from odin.memory import Holding, MemoryCategory
 from odin.rows import Update
 from odin.slot import GradientSlot, Segment
 
@@ -78,3 +80,11 @@ class Ledger:
         """Raise unless everything is published."""
         if self._pending:
             raise AssertionError(f"{len(self._pending)} steps are still pending at a structural barrier")
+
+    def holdings(self) -> Iterator[Holding]:
+        """The slots, of which a synchronized trainer needs the first, and the rows still to publish (`odin.memory`)."""
+        for number, slot in enumerate(self._slots):
+            yield from slot.holdings(MemoryCategory.EXTRA_SLOT if number else MemoryCategory.GRADIENT)
+        for pending in self._pending:
+            for _, _, rows in pending.launched:
+                yield MemoryCategory.ROW_LISTS, rows
