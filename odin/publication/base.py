@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -21,6 +22,7 @@ from odin.comm.transport import Handle, Transport
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.ledger import Ledger, Pending
+from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.plan import Blocking, Plan
 from odin.recipe import Event, Recipe
@@ -96,6 +98,12 @@ class Publication(ABC):
     @abstractmethod
     def abandon(self, step: int) -> None:
         """Instead of `close` on a densifying step: publish what is pending, exchange nothing, move no row."""
+
+    def holdings(self) -> Iterator[Holding]:
+        """What the policy keeps beside the table (`odin.memory`)."""
+        yield from self.ledger.holdings()
+        for rows in self._own_rows:
+            yield MemoryCategory.ROW_LISTS, rows
 
     # Shared pieces --------------------------------------------------------------------------------------
 

@@ -8,11 +8,14 @@ waiting for everything (D§5).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from odin.bound import adam_bound
 from odin.inflation import Inflation
+from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.publication.base import Publication, WindowState
 from odin.rows import Update, apply_zero
@@ -121,6 +124,17 @@ class UrgentPublication(Publication):
             while pending.launched:
                 self._publish_next(pending)
             self.ledger.done(pending)
+
+    def holdings(self) -> Iterator[Holding]:
+        """As every policy, and the scopes of the steps to come (`odin.memory`)."""
+        yield from super().holdings()
+        held = vars(self)  # nothing of it is there before the first `restart` and `open`
+        for name in ("_scopes", "_written"):
+            for scopes in held.get(name, {}).values():
+                yield MemoryCategory.SCOPES, scopes
+        for name in ("_urgent", "_rest"):
+            if name in held:
+                yield MemoryCategory.ROW_LISTS, held[name]
 
     # Scopes -----------------------------------------------------------------------------------------------
 
