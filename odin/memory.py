@@ -140,6 +140,8 @@ SCOPED_STEPS = 3  # at p0 of A scopes of A, B and C exist: C's are computed befo
 # left to publish of two steps, which no segment lists by itself.
 ROW_LISTS = 5
 
+PACKED = False  # scopes are held as one byte per row, not as bitmaps
+
 _FLOAT, _ID, _OFFSET, _WORD = 4, 4, 8, 64
 
 
@@ -159,7 +161,7 @@ class Sizes:
         return _FLOAT * self.rows * self.columns
 
 
-def shadow_memory(sizes: Sizes, *, packed: bool = True) -> Memory:
+def shadow_memory(sizes: Sizes, *, packed: bool = PACKED) -> Memory:
     """The most that `quality` holds. `row_lists` is an upper bound (its share depends on the scopes); all other
     categories are exact.
 

@@ -37,7 +37,6 @@ from tests.planner.captures import ring
 
 ROWS, VIEWS, RANKS, UNIT, STEPS = 1000, 64, 2, 2, 30
 SIZES = Sizes(rows=ROWS, columns=LAYOUT.columns, groups=len(LAYOUT.groups), batch=RANKS * UNIT)
-PACKED = False  # scopes are held as one byte per row
 EXACT = [c.value for c in MemoryCategory if c is not MemoryCategory.ROW_LISTS]
 QUIET = [Event.NONE] * STEPS
 
@@ -124,7 +123,7 @@ def test_overlapping_parts_count_as_their_union(cuts: list[tuple[int, int]]) -> 
 
 def test_measured_equals_formula() -> None:
     measured = peak("quality", plan_of(4))[0]
-    formula = shadow_memory(SIZES, packed=PACKED)
+    formula = shadow_memory(SIZES)
     assert {c: getattr(measured, c) for c in EXACT} == {c: getattr(formula, c) for c in EXACT}
     assert 0 < measured.row_lists <= formula.row_lists
     assert measured.synchronized == 4 * SIZES.table
