@@ -15,7 +15,8 @@ turns operation by operation, and who is first alternates. Milliseconds in the C
 that does the work, which other load on the machine disturbs least; wall time stands beside it in the printed table.
 Bytes are what all units in flight hold beyond the table: clones, row lists and gathered rows with `alias` and
 `view`, gradients (the ring with its offsets; the units' own) with `stage`. No ratio is given for `refresh`, where
-this code does nothing.
+this code does nothing. With --pooled the replicated states are kept and overwritten instead of allocated for every
+unit: the cheapest form of replication, and the fairest opponent of a ring that is allocated once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from benchmarks.shadow_states import ReplicatedStates, ShadowStates, Unit, UnitStates, make_units
+from benchmarks.shadow_states import ReplicatedStates, ShadowStates, UnitStates, make_units
 from pipelines.columns import COLUMNS
 
 CSV_COLUMNS = [
@@ -97,16 +98,17 @@ def run_cycle(sides: Sequence[UnitStates], *, swapped: bool = False) -> Cycle:
     return cycle
 
 
-def make_sides(rows: int, units: Sequence[Unit], rng: np.random.Generator) -> tuple[UnitStates, UnitStates]:
-    """Shadow Graph and full replication over equal tables."""
-    parameters = torch.from_numpy(rng.standard_normal((rows, COLUMNS), np.float32))
-    return ShadowStates(parameters, units), ReplicatedStates(parameters, units)
-
-
-def compare(rows: int, units: int, *, repeat: int, share: float, seed: int) -> pd.DataFrame:
-    """Table of one size: `CSV_COLUMNS`, and wall milliseconds of both sides."""
+def make_sides(rows: int, count: int, *, share: float, seed: int, pooled: bool) -> tuple[UnitStates, UnitStates]:
+    """Shadow Graph and full replication over equal tables, for `count` units."""
     rng = np.random.default_rng(seed)
-    sides = make_sides(rows, make_units(rows, units, share, rng), rng)
+    units = make_units(rows, count, share, rng)
+    parameters = torch.from_numpy(rng.standard_normal((rows, COLUMNS), np.float32))
+    return ShadowStates(parameters, units), ReplicatedStates(parameters, units, pooled=pooled)
+
+
+def compare(rows: int, units: int, *, repeat: int, share: float, seed: int, pooled: bool) -> pd.DataFrame:
+    """Table of one size: `CSV_COLUMNS`, and wall milliseconds of both sides."""
+    sides = make_sides(rows, units, share=share, seed=seed, pooled=pooled)
     run_cycle(sides)  # touches every page and compiles
     cycles = [run_cycle(sides, swapped=bool(number % 2)) for number in range(repeat)]
     lines = []
@@ -132,13 +134,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--units", type=int, nargs="+", default=[1, 2, 4], help="task units in flight")
     parser.add_argument("--repeat", type=int, default=7, help="interleaved repetitions")
     parser.add_argument("--share", type=float, default=SHARE, help="rows in a unit's scope, of all rows")
+    parser.add_argument("--pooled", action="store_true", help="replication overwrites its states")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/shadow-graph/shadow_graph.csv"))
     given = parser.parse_args(arguments)
     if min(*given.rows, *given.units, given.repeat) < 1 or not 0 < given.share <= 1:
         parser.error("--rows, --units and --repeat are at least 1, --share is above 0 and at most 1")
     torch.set_num_threads(1)  # CPU time is that of one thread
-    sized = {"repeat": given.repeat, "share": given.share, "seed": given.seed}
+    sized = {"repeat": given.repeat, "share": given.share, "seed": given.seed, "pooled": given.pooled}
     frame = pd.concat([compare(rows, units, **sized) for rows in given.rows for units in given.units])
     print(frame.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ from harness.config import load
 from harness.run.workload import load_workload
 from odin.arms import ARMS
 from odin.comm.transport import SingleRank
+from odin.errors import OdinError
 from odin.memory import Memory, PeakKeeper, Sizes, replicated_memory, shadow_memory
 from odin.runtime import Runtime
 
@@ -65,7 +66,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--arms", nargs="+", default=["quality", "predicted"], choices=list(ARMS))
     parser.add_argument("--out", type=Path, default=Path("runs/shadow-graph/shadow_memory.csv"))
     given = parser.parse_intermixed_args(arguments)
-    lines = [line(given.words, regions, arm) for arm in given.arms for regions in given.regions]
+    try:
+        lines = [line(given.words, regions, arm) for arm in given.arms for regions in given.regions]
+    except OdinError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     frame = pd.DataFrame(lines, columns=CSV_COLUMNS)
     print(frame.to_string(index=False))
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -213,16 +213,24 @@ class Replica:
 
 
 class ReplicatedStates(UnitStates):
-    """Parameters, moments and gradient of its own for every unit; the table is what commits are copied back to."""
+    """Parameters, moments and gradient of its own for every unit; the table is what commits are copied back to.
 
-    def __init__(self, parameters: torch.Tensor, units: Sequence[Unit]) -> None:
+    pooled: states of retired units are overwritten instead of allocated anew, which saves the pages' first touch
+    """
+
+    def __init__(self, parameters: torch.Tensor, units: Sequence[Unit], *, pooled: bool = False) -> None:
         super().__init__(parameters, units)
+        self.pooled = pooled
         self.replicas: list[Replica] = []
         first = np.array([g.first for g in LAYOUT.groups])
         self._dense = np.ascontiguousarray(first[:, None] + COLUMNS * np.arange(len(parameters)))
 
     def alias(self, number: int) -> None:
         """A whole state; its leaf is the view."""
+        if number < len(self.replicas):
+            self.refresh(number)
+            self.reuse(number)
+            return
         table = self.table
         leaf = torch.nn.Parameter(table.parameters.clone())
         leaf.grad = torch.zeros_like(leaf)
@@ -258,8 +266,10 @@ class ReplicatedStates(UnitStates):
         table.v.copy_(replica.v)
 
     def retire(self) -> None:
-        """Views and states."""
-        self.views, self.replicas = [], []
+        """Views, and states unless they are pooled."""
+        self.views = []
+        if not self.pooled:
+            self.replicas = []
 
     def arrays(self, operation: str) -> Iterator[Array]:
         """alias, view: the states; stage: their gradients."""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import shadow_graph
-from benchmarks.shadow_states import COLUMNS, ReplicatedStates, make_units
+from benchmarks.shadow_states import COLUMNS, ReplicatedStates
 from odin.ledger import RING
 
 TABLE = 4 * 1000 * COLUMNS
@@ -27,15 +27,14 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def sides_of(rows: int, units: int, seed: int = 0) -> tuple:
-    rng = np.random.default_rng(seed)
-    return shadow_graph.make_sides(rows, make_units(rows, units, 0.34, rng), rng)
+def sides_of(rows: int, units: int, seed: int = 0, *, pooled: bool = False) -> tuple:
+    return shadow_graph.make_sides(rows, units, share=0.34, seed=seed, pooled=pooled)
 
 
 @settings(max_examples=15, deadline=None)
-@given(rows=st.integers(1, 300), units=st.integers(1, 5), seed=st.integers(0, 99))
-def test_both_sides_leave_the_same_bits(rows: int, units: int, seed: int) -> None:
-    sides = sides_of(rows, units, seed)
+@given(rows=st.integers(1, 300), units=st.integers(1, 5), seed=st.integers(0, 99), pooled=st.booleans())
+def test_both_sides_leave_the_same_bits(rows: int, units: int, seed: int, pooled: bool) -> None:
+    sides = sides_of(rows, units, seed, pooled=pooled)
     before = sides[0].table.parameters.clone()
     for swapped in (False, True):
         shadow_graph.run_cycle(sides, swapped=swapped)
