@@ -178,6 +178,11 @@ class NcclTransport:
             self._arrivals.append(Arrival(joined=own, last_join=latest, start=start, finish=finish, real=finish))
             free = finish
 
+    def agree(self, step: int, digest: int) -> None:
+        """Compare the step's cut with those of the neighbouring ranks that were here before, through the rendezvous
+        store. Raises RunError naming them. The device does not wait."""
+        self._watchdog.agree(step, digest)
+
     def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
         """Sum or maximum over ranks, in place, at once; `tensor` may be on the host. Blocks: never inside a step."""
         self._watchdog.check()

@@ -94,6 +94,21 @@ class Watchdog:
         if self.failure is not None:
             raise self.failure
 
+    def agree(self, step: int, digest: int) -> None:
+        """Enter how this rank has cut a step; RunError if a neighbour has entered a different cut. Of two neighbours
+        the one that comes later sees both; the collectives' own sizes and names tell of the rest."""
+        key = "odin-cut/{}/{}".format
+        with suppress(RuntimeError):  # without its server nobody can compare; the collective itself will fail
+            self._store.set(key(step, self._rank), str(digest))
+            for other in {(self._rank - 1) % self._ranks, (self._rank + 1) % self._ranks} - {self._rank}:
+                if self._store.check([key(step, other)]) and int(self._store.get(key(step, other))) != digest:
+                    self.failure = RunError(
+                        f"Ranks {self._rank} and {other} have cut the gradient of step {step} differently. It is a "
+                        "function of replicated state, so their parameters or scopes differ. The run was stopped and "
+                        "its record is marked failed."
+                    )
+        self.check()
+
     def look(self) -> None:
         """One look: answer whoever asks, drop what is complete, give up on what is overdue."""
         with suppress(RuntimeError):  # without its server nobody can ask

@@ -13,21 +13,29 @@ import torch
 from odin.device.rows import elements
 from odin.device.upload import to_device
 from odin.layout import ColumnLayout
-from odin.slot import SegmentSpec
+from odin.segments import SegmentSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceBlock:
+    """Rows (int64 [R] on the device) whose columns of `groups` lie side by side. R is known to the host."""
+
+    rows: torch.Tensor
+    groups: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceSegmentSpec:
-    """Rows (int64 [R] on the device, ascending) and group indices that travel together. R is known to the host."""
+    """Blocks that travel together, in slot order."""
 
     name: str
-    rows: torch.Tensor
-    groups: tuple[int, ...]
+    blocks: tuple[DeviceBlock, ...]
 
     @classmethod
     def of(cls, spec: SegmentSpec, device: torch.device) -> DeviceSegmentSpec:
         """The same rows on a device; the host does not wait."""
-        return cls(name=spec.name, rows=to_device(spec.rows, device, torch.int64), groups=spec.groups)
+        blocks = (DeviceBlock(rows=to_device(b.rows, device, torch.int64), groups=b.groups) for b in spec.blocks)
+        return cls(name=spec.name, blocks=tuple(blocks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +67,22 @@ class DeviceSlot:
         self.values.zero_()
         segments, start = [], 0
         for spec in specs:
-            stride = sum(self.layout.groups[g].width for g in spec.groups)
-            first = torch.arange(len(spec.rows), device=self.values.device) * stride + start
-            for g in spec.groups:
-                self.offsets[g].index_copy_(0, spec.rows, first)
-                first = first + self.layout.groups[g].width
-            stop = start + stride * len(spec.rows)
-            segments.append(DeviceSegment(spec=spec, start=start, stop=stop))
-            start = stop
+            begin = start
+            for block in spec.blocks:
+                start = self._place(block, start)
+            segments.append(DeviceSegment(spec=spec, start=begin, stop=start))
         if start != len(self.values):
             raise AssertionError(f"segments cover {start} of {len(self.values)} elements of the slot")
         self.segments = tuple(segments)
+
+    def _place(self, block: DeviceBlock, start: int) -> int:
+        """Lay out a block from element `start` on; where it ends."""
+        stride = sum(self.layout.groups[g].width for g in block.groups)
+        first = torch.arange(len(block.rows), device=self.values.device) * stride + start
+        for g in block.groups:
+            self.offsets[g].index_copy_(0, block.rows, first)
+            first = first + self.layout.groups[g].width
+        return start + stride * len(block.rows)
 
     def add(self, group: int, rows: torch.Tensor, gradient: torch.Tensor) -> None:
         """Add a view's gradient, float32 [R, width of group], at `rows` (int64 [R], each at most once).

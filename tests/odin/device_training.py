@@ -12,7 +12,7 @@ import torch
 
 from odin.comm.transport import Handle
 from odin.device.rows import DeviceMoments, DeviceRows, apply_gradient, apply_zero
-from odin.device.slot import DeviceSegment, DeviceSegmentSpec, DeviceSlot
+from odin.device.slot import DeviceBlock, DeviceSegment, DeviceSegmentSpec, DeviceSlot
 from odin.device.upload import to_device
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.phases import Phase
@@ -52,7 +52,8 @@ class DeviceTraining:
         following = self.scopes[t + 1] if t + 1 < len(self.scopes) else np.ones(N, bool)
         urgent, slot = scope & following, self.slots[t % 2]
         rows = {"urgent": self.ids(urgent), "rest": self.ids(~urgent)}
-        slot.partition([DeviceSegmentSpec(name=n, rows=r, groups=(0, 1)) for n, r in rows.items()])
+        blocks = {name: (DeviceBlock(rows=ids, groups=(0, 1)),) for name, ids in rows.items()}
+        slot.partition([DeviceSegmentSpec(name=name, blocks=held) for name, held in blocks.items()])
         self.publish("urgent")
         self.backward(slot, self.ids(scope))
         self.publish("rest")

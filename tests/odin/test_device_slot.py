@@ -9,12 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from odin.device.slot import DeviceSegmentSpec, DeviceSlot
-from odin.slot import GradientSlot, SegmentSpec
+from odin.device.slot import DeviceBlock, DeviceSegmentSpec, DeviceSlot
+from odin.slot import GradientSlot
 from tests.odin.sync import NoHostCopy, NoHostSync
-from tests.odin.test_rows import LAYOUT
+from tests.odin.test_rows import LAYOUT, segment
 
 CPU = torch.device("cpu")
+
+
+def on_device(name: str, rows: torch.Tensor) -> DeviceSegmentSpec:
+    return DeviceSegmentSpec(name=name, blocks=(DeviceBlock(rows=rows, groups=(0, 1)),))
 
 
 def both_slots(rows: int, seed: int, to: torch.device) -> tuple[GradientSlot, DeviceSlot]:
@@ -22,9 +26,9 @@ def both_slots(rows: int, seed: int, to: torch.device) -> tuple[GradientSlot, De
     rng, ids = np.random.default_rng(seed), np.arange(rows, dtype=np.int32)
     cut = rng.random(rows) < 0.5
     specs = [
-        SegmentSpec(name="urgent", rows=ids[cut], groups=(0, 1)),
-        SegmentSpec(name="colours", rows=ids[~cut], groups=(1,)),
-        SegmentSpec(name="geometry", rows=ids[~cut], groups=(0,)),
+        segment("urgent", ids[cut], (0, 1)),
+        segment("colours", ids[~cut], (1,)),
+        segment("geometry", ids[~cut], (0,)),
     ]
     host, device = GradientSlot(rows, LAYOUT), DeviceSlot(rows, LAYOUT, to)
     device.values.fill_(7.0)  # left over from the slot's last owner
@@ -64,14 +68,14 @@ def test_a_slice_shares_storage() -> None:
 def test_a_partition_with_a_hole_is_refused() -> None:
     slot = DeviceSlot(4, LAYOUT, CPU)
     with pytest.raises(AssertionError, match="segments cover"):
-        slot.partition([DeviceSegmentSpec(name="some", rows=torch.arange(3), groups=(0, 1))])
+        slot.partition([on_device("some", torch.arange(3))])
 
 
 def every_call(to: torch.device) -> None:
     slot = DeviceSlot(20, LAYOUT, to)
     rows = torch.arange(20, device=to)
-    spec = SegmentSpec(name="urgent", rows=np.arange(8, dtype=np.int32), groups=(0, 1))
-    slot.partition([DeviceSegmentSpec.of(spec, to), DeviceSegmentSpec(name="rest", rows=rows[8:], groups=(0, 1))])
+    spec = segment("urgent", np.arange(8, dtype=np.int32), (0, 1))
+    slot.partition([DeviceSegmentSpec.of(spec, to), on_device("rest", rows[8:])])
     slot.add(1, rows[::2], torch.ones((10, 48), device=to))
     slot.slice(slot.segments[1])
 
