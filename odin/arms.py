@@ -14,7 +14,6 @@ from enum import Enum
 
 from odin.errors import InputError
 
-
 AUDIT_LIMIT = 0.05  # relative L2 error of a step's gradient above which reads are waited for again
 
 
