@@ -2,10 +2,10 @@
 
     python -m benchmarks.bit_identity scene=../shared/data/bonsai images=images_4 steps=300 --ranks 2 3 4 8
 
-One sequence `barrier-planned, paper-quality, quality` (and `barrier, ddp` at 2 ranks) per number of ranks and optimizer,
-unshaped and unpadded, with densification every 50 steps and an opacity reset after 120. More than two ranks sum in rank
-order (`reduce=ordered`) and train one view each, so that the global batch stays small. Prints final states; exits 1
-when an exact arm ends in another one.
+One sequence `barrier-planned, paper-quality, quality` (and `barrier, ddp` at 2 ranks) per number of ranks and
+optimizer, unshaped and unpadded, with densification every 50 steps and an opacity reset after 120. More than two ranks
+sum in rank order (`reduce=ordered`) and train one view each, so that the global batch stays small. Prints final states;
+exits 1 when an exact arm ends in another one.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from harness.measure.breakdown import Breakdown, Comparison, compare, limit, mean_breakdown
 from harness.measure.statistics import NoiseFloor, noise_floor, typical_time
