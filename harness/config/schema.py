@@ -12,7 +12,7 @@ from harness.config.checks import expect, expect_at_least, expect_one_of
 from harness.config.pipeline import Pipeline
 from odin.arms import arm
 
-PROCEDURAL_SCENES = ("rooms",)
+PROCEDURAL_SCENES = ("falsifier", "rooms")
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan
 
 
