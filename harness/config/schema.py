@@ -12,7 +12,7 @@ from harness.config.checks import expect, expect_at_least, expect_one_of
 from harness.config.pipeline import Pipeline
 from odin.arms import Waits, arm
 
-PROCEDURAL_SCENES = ("rooms",)
+PROCEDURAL_SCENES = ("falsifier", "rooms")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
 MOST_RANKS = 16
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan

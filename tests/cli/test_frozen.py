@@ -21,7 +21,7 @@ GROUPS = {
     "link": ("exposed-229", "exposed-295", "exposed-323", "none"),
     "pipeline": ("3dgs",),
     "scale": ("short", "smoke"),
-    "scene": ("rooms",),
+    "scene": ("falsifier", "rooms"),
     "study": ("headline",),
 }
 KEYS = """
