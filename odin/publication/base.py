@@ -299,7 +299,7 @@ class Publication(ABC):
         """Compare the step's gradient with one from published values, then send it; whether the error is too large."""
         assert self.auditor is not None
         views = self.plan.units[step, self.unit_of(step)]
-        slot, free = self.ledger.slot(step), self.ledger.slot(step + 1)
+        slot, free = self._pending(step).slot, self.ledger.slot(step + 1)
         with self.keeper.counted_as(Category.ODIN):
             rows = self._culled(views)
             with self.keeper.phase(Phase.CLEAR, rows=len(self.recipe.table)):
