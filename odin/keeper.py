@@ -1,4 +1,4 @@
-"""Time keeping: phases, waits and joins of one rank, on the wall clock or padded to nominal times (D§7).
+"""Time keeping: phases, waits and joins of one rank, on the wall clock, on nominal times or padded to them (D§7).
 
 Padding is to a deadline. Phases only move the deadline forward by their nominal time, so a slow phase eats the
 next one's slack. A join is stamped with the deadline, which is when this rank nominally gets there; the real
@@ -111,16 +111,55 @@ class Keeper:
 Price = Callable[[str, Work], float]
 
 
-class PaddedKeeper(Keeper):
-    """Time keeping on nominal phase times: the maths is real, its duration is the profile's.
+class NominalKeeper(Keeper):
+    """Time keeping on nominal phase times alone: the maths is real, its duration is the profile's and the link's.
 
-    price: (phase name, work) → nominal seconds, already multiplied by the padding factor s
+    Nothing here reads a clock (but the thread's CPU time, which no timeline keeps), so two runs have equal timelines.
+
+    price: (phase name, work) → nominal seconds
     """
 
     def __init__(self, price: Price) -> None:
         super().__init__()
         self._price = price
         self._deadline = 0.0
+
+    def begin(self) -> float:
+        """Start the cell's clock at 0."""
+        return self._deadline
+
+    def now(self) -> float:
+        """The moment this rank has nominally reached."""
+        return self._deadline
+
+    def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
+        start = self._deadline
+        self._deadline += self._price(phase.value, work)
+        category = self._counted_as or phase.category
+        self._add("phase", phase.value, category, start, self._deadline, work=work, cpu=cpu)
+
+    def join(self) -> float:
+        """The moment at which this rank nominally joins the collective it is about to launch."""
+        return self._deadline
+
+    def wait(self, handle: Handle, name: str) -> Arrival:
+        """Wait for the sum; go on at its delivery or now, whichever is later."""
+        self.points.append(len(self.entries))
+        start = self._deadline
+        arrival = handle.wait()
+        self._deadline = max(start, arrival.finish)
+        self._waited(name, start, self._deadline, arrival, handle.nbytes)
+        return arrival
+
+
+class PaddedKeeper(NominalKeeper):
+    """Nominal phase times on the wall clock: a rank really sleeps where it waits, and being late is noted.
+
+    price: (phase name, work) → nominal seconds, already multiplied by the padding factor s
+    """
+
+    def __init__(self, price: Price) -> None:
+        super().__init__(price)
         self._worked = False  # a phase has run since the last join or wait
 
     def begin(self) -> float:
@@ -128,15 +167,9 @@ class PaddedKeeper(Keeper):
         self._deadline = time.monotonic()
         return self._deadline
 
-    def now(self) -> float:
-        """The deadline reached so far."""
-        return self._deadline
-
     def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
-        start, self._worked = self._deadline, True
-        self._deadline += self._price(phase.value, work)
-        category = self._counted_as or phase.category
-        self._add("phase", phase.value, category, start, self._deadline, work=work, cpu=cpu)
+        super()._close(phase, work, start, end, cpu)
+        self._worked = True
 
     def join(self) -> float:
         """The deadline; the real launch follows at once."""
@@ -145,12 +178,8 @@ class PaddedKeeper(Keeper):
 
     def wait(self, handle: Handle, name: str) -> Arrival:
         """Wait, sleep to the later of deadline and delivery, and start the next deadline there."""
-        self.points.append(len(self.entries))
         called = self._require_punctual()
-        start = self._deadline
-        arrival = handle.wait()
-        self._deadline = max(start, arrival.finish)
-        self._waited(name, start, self._deadline, arrival, handle.nbytes)
+        arrival = super().wait(handle, name)
         if arrival.real > max(called, self._deadline) + LATE_SECONDS:
             self._overrun(arrival.real)
         sleep_until(self._deadline)

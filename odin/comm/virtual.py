@@ -1,0 +1,170 @@
+"""The virtual transport: ranks are threads of one process, sums are real, time is computed (D§7).
+
+A collective is summed in rank order by whichever rank joins it last, from the ranks' own buffers; each rank copies the
+sum when it waits for it. When it starts and finishes follows from the moments at which the ranks say they joined and
+from the link model, so a timeline depends on nothing but these: not on the machine, its load or the order of threads.
+
+Legend: W ranks, C collectives.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import torch
+
+from odin.comm.link import Link
+from odin.comm.transport import Arrival, Handle
+from odin.errors import RunError
+
+
+@dataclass(kw_only=True)
+class _Collective:
+    """One collective of the exchange. joins: moment of each rank; parts: buffers still to be summed."""
+
+    joins: dict[int, float] = field(default_factory=dict)
+    parts: dict[int, torch.Tensor] = field(default_factory=dict)
+    total: torch.Tensor | None = None
+    start: float = 0.0
+    finish: float = 0.0
+    taken: int = 0
+
+
+class Exchange:
+    """What the ranks of a virtual group share.
+
+    link:   between any two ranks; one collective at a time, in order
+    patience: seconds of real time after which a rank that has not joined is taken for dead
+    """
+
+    def __init__(self, ranks: int, link: Link, patience: float = 600.0) -> None:
+        self.ranks, self.link, self.patience = ranks, link, patience
+        self._changed = threading.Condition()
+        self._collectives: dict[int, _Collective] = {}
+        self._free = 0.0  # when the link has delivered everything that was joined by all
+        self._next = 0  # the next collective to be complete
+        self._failure: BaseException | None = None
+        self._cuts: dict[int, dict[int, int]] = {}
+
+    def fail(self, error: BaseException) -> None:
+        """A rank is lost: everyone who waits learns it."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def join(self, number: int, rank: int, tensor: torch.Tensor, moment: float) -> None:
+        """Hand in a rank's part; the last one sums."""
+        with self._changed:
+            collective = self._collectives.setdefault(number, _Collective())
+            collective.joins[rank], collective.parts[rank] = moment, tensor
+            whole = len(collective.joins) == self.ranks
+        if not whole:
+            return
+        total = collective.parts[0].clone()
+        for r in range(1, self.ranks):
+            total += collective.parts[r]
+        with self._changed:
+            collective.total = total
+            collective.parts.clear()
+            self._deliver()
+            self._changed.notify_all()
+
+    def _deliver(self) -> None:
+        """Fix the times of collectives that are complete, in order: the link is one queue."""
+        while (following := self._collectives.get(self._next)) is not None and following.total is not None:
+            nbytes = following.total.numel() * following.total.element_size()
+            following.start = max(max(following.joins.values()), self._free)
+            following.finish = following.start + self.link.all_reduce_seconds(nbytes, self.ranks)
+            self._free = following.finish
+            self._next += 1
+
+    def take(self, number: int, rank: int, target: torch.Tensor) -> Arrival:
+        """Wait until all ranks have joined, then copy the sum."""
+        with self._changed:
+            collective = self._collectives[number]
+            self._wait(lambda: number < self._next)
+            total = collective.total
+            assert total is not None
+        target.copy_(total)
+        with self._changed:
+            collective.taken += 1
+            if collective.taken == self.ranks:
+                collective.total = None
+                del self._collectives[number]
+        joined, last = collective.joins[rank], max(collective.joins.values())
+        return Arrival(
+            joined=joined, last_join=last, start=collective.start, finish=collective.finish, real=collective.finish
+        )
+
+    def _wait(self, ready: object) -> None:
+        done = self._changed.wait_for(lambda: self._failure is not None or ready(), timeout=self.patience)  # type: ignore[operator]
+        if self._failure is not None:
+            raise RunError("Another rank of this run has failed; this one was stopped.") from self._failure
+        if not done:
+            raise RunError(f"A rank has not joined a collective for {self.patience:.0f} s; the run was stopped.")
+
+    def agree(self, step: int, rank: int, digest: int) -> None:
+        """See Transport.agree."""
+        with self._changed:
+            said = self._cuts.setdefault(step, {})
+            said[rank] = digest
+            if len(said) == self.ranks:
+                del self._cuts[step]
+        if len(set(said.values())) > 1:
+            cuts = ", ".join(f"rank {r}: {value:08x}" for r, value in sorted(said.items()))
+            raise RunError(f"Ranks have cut the gradient of step {step} differently ({cuts}); the run was stopped.")
+
+
+class _Handle:
+    def __init__(self, exchange: Exchange, number: int, rank: int, target: torch.Tensor) -> None:
+        self.nbytes = target.numel() * target.element_size()
+        self._exchange, self._number, self._rank, self._target = exchange, number, rank, target
+        self._arrival: Arrival | None = None
+
+    def wait(self) -> Arrival:
+        if self._arrival is None:
+            self._arrival = self._exchange.take(self._number, self._rank, self._target)
+        return self._arrival
+
+
+class VirtualTransport:
+    """One rank's side of an exchange. Control collectives (`reduce_now`, `barrier`) take no virtual time."""
+
+    def __init__(self, exchange: Exchange, control: Exchange, rank: int) -> None:
+        self.rank, self.ranks = rank, exchange.ranks
+        self._exchange, self._control = exchange, control
+        self._launched = self._controlled = 0
+
+    def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
+        """Join the next collective at the virtual moment `joined`."""
+        handle = _Handle(self._exchange, self._launched, self.rank, tensor)
+        self._exchange.join(self._launched, self.rank, tensor, joined)
+        self._launched += 1
+        return handle
+
+    def agree(self, step: int, digest: int) -> None:
+        """Compare the step's cut with those of the ranks that were here before. Raises RunError."""
+        self._exchange.agree(step, self.rank, digest)
+
+    def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
+        """Sum or maximum over ranks, in place, in no virtual time."""
+        if op == "max":
+            slots = torch.zeros((self.ranks, *tensor.shape), dtype=tensor.dtype)
+            slots[self.rank] = tensor
+            self._reduce(slots)
+            tensor.copy_(slots.max(dim=0).values)
+        else:
+            self._reduce(tensor)
+
+    def _reduce(self, tensor: torch.Tensor) -> None:
+        number, self._controlled = self._controlled, self._controlled + 1
+        self._control.join(number, self.rank, tensor, 0.0)
+        self._control.take(number, self.rank, tensor)
+
+    def barrier(self) -> None:
+        """Wait for every rank, in no virtual time."""
+        self._reduce(torch.zeros(1))
+
+    def close(self) -> None:
+        """Nothing is held."""
