@@ -51,7 +51,7 @@ class Training:
     def reads(self, step: int) -> Mask:
         """R of a step at current values, bool [N]."""
         views = [int(view) for view in self.plan.views(step)]
-        return self.recipe.scope(views, Inflation.none(len(self.recipe.table))).any(axis=0)
+        return np.logical_or.reduce(self.recipe.scope(views, Inflation.none(len(self.recipe.table))))
 
     def gradient(self, step: int, rank: int) -> Floats:
         """Gradient of one rank's unit at current values, float32 [N, D], summed over its views."""
