@@ -290,13 +290,13 @@ class Publication(ABC):
         """Compare the step's gradient with one from published values, then send it; whether the error is too large."""
         assert self.auditor is not None
         views = self.plan.units[step, self.unit_of(step)]
-        slot, free = self.ledger.slot(step), self.ledger.slot(step + 1)
+        slot, free = self._pending(step).slot, self.ledger.slot(step + 1)
         with self.keeper.counted_as(Category.ODIN):
             rows = self._culled(views)
             with self.keeper.phase(Phase.CLEAR, rows=len(self.recipe.table)):
                 free.partition(self._specs)
         record = self.auditor.run(step, [int(v) for v in views], rows, slot, free)
-        self._send(step, {spec.launch for spec in self._specs})
+        self._send(step, {CLOSE, *(spec.launch for spec in self._specs)})
         return record.failed
 
     def _window(self, step: int) -> Window:
