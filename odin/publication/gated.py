@@ -117,8 +117,10 @@ class GatedPublication(ScopedPublication):
         )
         self.delays.append(account)
 
-    def _step_outside(self, step: int) -> None:
-        super()._step_outside(step)
+    def _open_window(self, step: int) -> None:
+        """Predict delayed rows once scopes are taken: the bound is on the step from here, and what turns a predicted
+        step into the real one may be longer."""
+        super()._open_window(step)
         if self.arm.reads is Reads.PREDICTED:
             pending = self._pending(step)
             with self.keeper.phase(Phase.ZERO_STEP, rows=len(self._cut.delayed)):

@@ -98,7 +98,7 @@ def lay_out(classes: Classes, cutting: Cutting) -> Cut:
 
 def _digest(classes: Classes, segments: Sequence[SegmentSpec]) -> int:
     """Rows enter through their classes, which order them; what was cut off where enters through the sizes."""
-    sizes = repr([(s.name, [(b.groups, len(b.rows)) for b in s.blocks]) for s in segments])
+    sizes = repr([(s.name, s.launch, [(b.groups, len(b.rows)) for b in s.blocks]) for s in segments])
     return crc32(classes.need.data, crc32(classes.last.data, crc32(sizes.encode()))) & 0x7FFFFFFF
 
 
@@ -148,10 +148,10 @@ def _joined(parts: list[Ids]) -> Ids:
 
 
 @cache
-def _labels(unit: int, early: bool) -> NDArray[np.uint8]:
-    """Class of a row by (last, need), uint8 [256, 256]; without `early` every row is ready last."""
+def _labels(unit: int, early: bool) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """Class of a row by (last, need), [256, 256]; without `early` every row is ready last."""
     needs = unit + 3
-    table = np.zeros((256, 256), np.uint8)
+    table = np.zeros((256, 256), np.uint8 if unit * needs <= 256 else np.uint16)  # units of 15 views and more
     for last in range(256):
         outside = last == NONE
         ready = (0 if outside else min(last, unit - 1)) if early else unit - 1
