@@ -30,7 +30,6 @@ from odin.publication.delays import Delays, delays
 from odin.publication.layout import DELAYED, REST, Classes, Cutting
 from odin.publication.scoped import ScopedPublication
 from odin.recipe import Frame
-from odin.rows import apply_zero
 from odin.segments import Part
 from odin.slot import Segment
 
@@ -112,7 +111,7 @@ class GatedPublication(ScopedPublication):
         if self.arm.reads is Reads.PREDICTED:
             pending = self._pending(step)
             with self.keeper.phase(Phase.ZERO_STEP, rows=len(self._cut.delayed)):
-                apply_zero(self.recipe.table.moments, pending.update, self._rows(self._cut.delayed))
+                self.recipe.table.apply_zero(pending.update, self._cut.delayed)
 
     def _published(self, pending: Pending) -> None:
         """Remember the norms of the rows that had a gradient."""

@@ -22,7 +22,7 @@ from odin.points import CLOSE
 from odin.publication.base import Publication
 from odin.publication.layout import Classes, Cut, Cutting, lay_out
 from odin.publication.window import Window, WindowState, state_of
-from odin.rows import Update, apply_zero
+from odin.rows import Update
 
 Bits = NDArray[np.uint64]
 
@@ -98,7 +98,7 @@ class ScopedPublication(Publication):
         """Rows without a gradient take their Adam step at once."""
         pending = self._pending(step)
         with self.keeper.phase(Phase.ZERO_STEP, rows=len(self._cut.outside)):
-            apply_zero(self.recipe.table.moments, pending.update, self._rows(self._cut.outside))
+            self.recipe.table.apply_zero(pending.update, self._cut.outside)
 
     def _window(self, step: int) -> Window:
         rows, written = len(self.recipe.table), count(self._written[step])
