@@ -204,10 +204,12 @@ class ChunkedPublication(GatedPublication):
         return hold_ratio(conflicting, norms, int(self.arm.tau * count(union(self._scopes[step + 1]))))
 
     def cutting(self, step: int) -> Cutting:
-        """Delayed rows travel in chunks, those with the largest last norm (or none) first."""
+        """Delayed rows travel in chunks, those with the largest last norm (or none) first. Where the norms of all rows
+        are summed over ranks, nothing leaves before the own gradient is complete: a reduction overwrites it."""
         norms = np.nan_to_num(self.recipe.table.keep_evidence(), nan=np.inf)
         order = lambda ids: ids[np.argsort(-norms[ids], kind="stable")]  # noqa: E731
-        return replace(super().cutting(step), chunks=CHUNKS, rank_of=order)
+        cutting = replace(super().cutting(step), chunks=CHUNKS, rank_of=order)
+        return replace(cutting, early=0, lead=0) if self.arm.evidence is Evidence.REDUCED else cutting
 
     def close(self, step: int) -> None:
         """Look at the own gradient before the reduction overwrites it."""
