@@ -4,6 +4,7 @@
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
     odin-bench report runs                                           table and figure again, from the records
+    odin-bench arms                                                  what can be compared
     odin-bench doctor                                                what this machine can run
 
 Importing this module imports no torch; neither do `--help` and `--dry-run`.
@@ -60,6 +61,7 @@ def application() -> typer.Typer:
     )
     app.command("reproduce")(ends_in_exit(_reproduce))
     app.command("report")(ends_in_exit(_report))
+    app.command("arms")(ends_in_exit(_arms))
     app.command("doctor")(ends_in_exit(_doctor))
     attach(app)
     return app
@@ -91,6 +93,14 @@ def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as giv
     from harness.report.headline import report_headline
 
     return report_headline(path)
+
+
+def _arms() -> int:
+    """List every arm in one sentence each, and the switches that turn single mechanisms."""
+    from odin.arms import table
+
+    print(table())
+    return 0
 
 
 def _doctor(

@@ -8,10 +8,13 @@ An arm is a choice of mechanisms; each can be switched alone, by name: `quality:
 from __future__ import annotations
 
 import difflib
+import textwrap
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from odin.errors import InputError
+
+AUDIT_LIMIT = 0.05  # relative L2 error of a step's gradient above which reads are waited for again
 
 
 class Order(Enum):
@@ -66,6 +69,7 @@ class Arm:
     groups:     geometry and colours are waited for apart; a renderer that cannot be split gets whole rows
     unit_order: rows that only later views of a unit read are waited for before those
     early:      rows that no later view of the step touches leave before its last view is computed
+    sas:        edges may be overlap windows; without, every step waits for the whole gradient
     tau, rho:   τ of the gate, and whether |D| / |R(B)| is held at τ too
     audit:      recompute every so many windows at published values; 0: never
     histograms: keep norms and updates of delayed rows per window (costs a pass over them)
@@ -79,6 +83,7 @@ class Arm:
     groups: bool = True
     unit_order: bool = True
     early: bool = True
+    sas: bool = True
     dispatch: Dispatch = Dispatch.STATIC
     evidence: Evidence = Evidence.HISTORY
     reads: Reads = Reads.STALE
@@ -119,6 +124,14 @@ ARMS: dict[str, Arm] = {
             exact=False,
             says="Random order; every step waits for the whole gradient of the step before, sent in two buckets "
             "(colours during the projection backward, then geometry).",
+        ),
+        Arm(
+            name="ddp",
+            order=Order.RANDOM,
+            waits=Waits.DDP,
+            exact=False,
+            says="As barrier, but inside torch's DistributedDataParallel: a bucket for colours and one for geometry on "
+            "the same link, sent by its reducer during backward; on up to two ranks bit-identical to barrier.",
         ),
         Arm(
             name="barrier-planned",
@@ -175,7 +188,7 @@ ARMS: dict[str, Arm] = {
         replace(
             _THROUGHPUT,
             name="without-SAS",
-            waits=Waits.ALL,
+            sas=False,
             says="As throughput, but no edge is an overlap window: every step waits for the whole gradient.",
         ),
         replace(
@@ -218,6 +231,7 @@ _SWITCHES: dict[str, type] = {
     "groups": bool,
     "unit_order": bool,
     "early": bool,
+    "sas": bool,
     "rho": bool,
     "histograms": bool,
     "order": Order,
@@ -263,3 +277,22 @@ def _switch(text: str, switch: str) -> tuple[str, object]:
         if issubclass(kind, Enum):
             allowed = ", ".join(str(member.value) for member in kind)
         raise InputError(f"Arm {text!r}: {key}={value!r} is not possible; use {allowed}.") from None
+
+
+def table() -> str:
+    """Every arm with what it is, and the switches, as text of at most 118 columns."""
+    lines = []
+    for name, one in ARMS.items():
+        mark = "exact" if one.exact else "     "
+        lines += textwrap.wrap(f"{name:<25}{mark}  {one.says}", 118, subsequent_indent=" " * 32)
+    lines += [
+        "",
+        "Switches of one mechanism, appended to a name: quality:groups=off, throughput:evidence=local:tau=0.1",
+    ]
+    for key, kind in _SWITCHES.items():
+        if kind is bool:
+            values = "on, off"
+        else:
+            values = ", ".join(str(m.value) for m in kind) if issubclass(kind, Enum) else "a number"
+        lines.append(f"  {key:<11} {values}")
+    return "\n".join(lines)

@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.arms import AUDIT_LIMIT
 from odin.comm.transport import Transport
 from odin.keeper import Keeper
 from odin.phases import Category, Phase
 from odin.recipe import Frame, Recipe
 from odin.slot import GradientSlot
-
-LIMIT = 0.05  # relative L2 error of B's gradient above which reads are waited for again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,7 @@ class AuditRecord:
     @property
     def failed(self) -> bool:
         """The error is above the limit."""
-        return not self.error <= LIMIT
+        return not self.error <= AUDIT_LIMIT
 
 
 class Auditor:

@@ -64,7 +64,7 @@ def full(rows: int) -> NDArray[np.uint64]:
 
 
 @njit(nogil=True, cache=True)
-def popcount(word: int) -> int:
+def popcount(word: np.uint64) -> np.uint64:
     """Set bits of a uint64: sums of 2, 4 and 8 bits side by side, then of all bytes in the highest one."""
     word = word - ((word >> _U(1)) & _ODD)
     word = (word & _PAIRS) + ((word >> _U(2)) & _PAIRS)
@@ -78,7 +78,7 @@ def _require_fit(bits: NDArray[np.uint64], rows: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _count(bits: NDArray) -> int:
+def _count(bits: NDArray) -> np.uint64:
     total = _U(0)
     for k in range(_U(bits.shape[0])):
         total += popcount(bits[k])

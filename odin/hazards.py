@@ -116,28 +116,28 @@ def _require_fit(scopes: tuple[NDArray[np.uint64], ...], ranks: int, unit: int, 
 # eight rows at a time: no loop looks at a single row. Planes above those of the largest position are all equal (NONE
 # has every bit set), so one stands for them: the complement of the union. A piece of the bitmaps is taken through all
 # loops before the next, so that planes stay in the first-level cache and every loop runs over adjacent words.
+# Explicit loops instead of slice assignments, and one call for both steps, compile in a third of the time.
 _PIECE = 256
 
 
 @njit(**_KERNEL)
 def _classify(
     write_a: NDArray, read_a: NDArray, write_b: NDArray, read_b: NDArray, unit: int, last: NDArray, first: NDArray
-) -> tuple[int, int, int]:
+) -> tuple[np.uint64, np.uint64, np.uint64]:
     """Fill labels, uint64 [8·K] (eight rows to a word); (raw, waw, war)."""
     raw, waw, war, bits = _U(0), _U(0), _U(0), 0
     while (unit - 1) >> bits:
         bits += 1
-    planes_a, planes_b = np.empty((bits + 1, _PIECE), np.uint64), np.empty((bits + 1, _PIECE), np.uint64)
-    ra, wb, scratch = np.empty(_PIECE, np.uint64), np.empty(_PIECE, np.uint64), np.empty(_PIECE, np.uint64)
+    planes, scratch = np.empty((2, bits + 1, _PIECE), np.uint64), np.empty(_PIECE, np.uint64)
+    ra, wb = np.empty(_PIECE, np.uint64), np.empty(_PIECE, np.uint64)
     for at in range(0, write_a.shape[1], _PIECE):
         size = min(_PIECE, write_a.shape[1] - at)
-        _label(write_a, at, size, unit, False, planes_a, scratch)
-        _write(planes_a, size, last[8 * at :])
-        _label(read_b, at, size, unit, True, planes_b, scratch)
-        _write(planes_b, size, first[8 * at :])
+        for b in range(2):
+            _label(read_b if b else write_a, at, size, unit, b == 1, planes[b], scratch)
+            _write(planes[b], size, first[8 * at :] if b else last[8 * at :])
         _union(read_a, 0, 1, at, size, ra)
         _union(write_b, 0, 1, at, size, wb)
-        not_wa, not_rb = planes_a[bits], planes_b[bits]
+        not_wa, not_rb = planes[0, bits], planes[1, bits]
         for k in range(_U(size)):
             raw += popcount(~(not_rb[k] | wb[k] | not_wa[k]))
             waw += popcount(wb[k] & ~not_wa[k])
@@ -148,8 +148,9 @@ def _classify(
 @njit(**_KERNEL)
 def _union(scopes: NDArray, start: int, stride: int, at: int, size: int, out: NDArray) -> None:
     """Words at…at+size-1 of the union of every `stride`-th scope."""
-    out[:size] = scopes[start, at : at + size]
-    for b in range(start + stride, scopes.shape[0], stride):
+    for k in range(_U(size)):
+        out[k] = _U(0)
+    for b in range(start, scopes.shape[0], stride):
         scope = scopes[b, at : at + size]
         for k in range(_U(size)):
             out[k] |= scope[k]
@@ -159,7 +160,10 @@ def _union(scopes: NDArray, start: int, stride: int, at: int, size: int, out: ND
 def _label(scopes: NDArray, at: int, size: int, unit: int, descending: bool, planes: NDArray, word: NDArray) -> None:
     """Enter the positions of a unit into the planes of a piece, ascending or descending: the last one stays."""
     bits = planes.shape[0] - 1
-    planes[:] = ~_U(0)
+    for b in range(bits + 1):
+        plane = planes[b]
+        for k in range(_U(size)):
+            plane[k] = ~_U(0)
     for i in range(unit):
         position = unit - 1 - i if descending else i
         _union(scopes, position, unit, at, size, word)
@@ -189,7 +193,7 @@ def _write(planes: NDArray, size: int, labels: NDArray) -> None:
 
 
 @njit(**_KERNEL)
-def _spread(word: int) -> int:
+def _spread(word: np.uint64) -> np.uint64:
     """The low eight bits as eight bytes of 0 or 1: eight copies, one bit of each, carried up and brought down.
 
     Copies are made in halves, because vector units multiply 32 bits.

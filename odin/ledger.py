@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from odin.comm.transport import Handle
 from odin.layout import ColumnLayout
+from odin.memory import Holding, MemoryCategory
 from odin.points import Point
 from odin.rows import Update
 from odin.segments import Part
@@ -95,3 +97,9 @@ class Ledger:
         """Raise unless everything is published."""
         if self._pending:
             raise AssertionError(f"{len(self._pending)} steps are still pending at a structural barrier")
+
+    def holdings(self) -> Iterator[Holding]:
+        """The slots, of which a synchronized trainer needs the first (`odin.memory`). Rows still to publish are listed
+        by their slot's segments."""
+        for number, slot in enumerate(self._slots):
+            yield from slot.holdings(MemoryCategory.EXTRA_SLOT if number else MemoryCategory.GRADIENT)

@@ -29,6 +29,7 @@ class Phase(Enum):
     PROJECTION_BACKWARD = "projection_backward"
     UPDATE = "update"  # Adam on rows whose reduced gradient has arrived
     CLEAR = "clear"  # zero a slot and lay out its segments
+    DDP = "ddp"  # ddp: bookkeeping and copies of DDP and autograd; entries are elements
 
     SCOPES = "scopes"  # conservative scopes of all views of a step
     HAZARDS = "hazards"  # intersect scopes, fix the partition
@@ -39,6 +40,7 @@ class Phase(Enum):
     DISPATCH = "dispatch"  # learn the costs of views, assign units to ranks
 
     STRUCTURE = "structure"  # densify, prune, reset, reorder
+    DDP_WRAP = "ddp_wrap"  # ddp: DistributedDataParallel around the new table
     OVERRUN = "overrun"  # padded runs: real work later than its deadline
 
     @property
@@ -46,9 +48,10 @@ class Phase(Enum):
         """What this phase counts as."""
         if self in _ODIN:
             return Category.ODIN
-        return Category.STRUCTURAL if self is Phase.STRUCTURE else Category.USEFUL
+        return Category.STRUCTURAL if self in _STRUCTURAL else Category.USEFUL
 
 
+_STRUCTURAL = frozenset({Phase.STRUCTURE, Phase.DDP_WRAP})
 _ODIN = frozenset(
     {Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT, Phase.GATE, Phase.AUDIT, Phase.DISPATCH}
 )

@@ -45,6 +45,8 @@ POLICIES: dict[Waits, type[Publication]] = {
 
 def policy_of(arm: Arm) -> type[Publication]:
     """The publication policy of an arm."""
+    if not arm.sas:
+        return WaitingPublication
     if arm.waits is Waits.GATED and arm.evidence is not Evidence.HISTORY:
         return ChunkedPublication
     return POLICIES[arm.waits]

@@ -9,11 +9,13 @@ Legend: N rows, G column groups, R rows of one block.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.memory import Holding, MemoryCategory
 from odin.points import CLOSE, COLOURS, Point
 
 
@@ -47,6 +49,11 @@ class SegmentSpec:
     blocks: tuple[Block, ...]
     launch: Point = CLOSE
     parts: tuple[Part, ...] = ()
+
+    def holdings(self) -> Iterator[Holding]:
+        """The row lists of its blocks and parts (`odin.memory`)."""
+        for rows in [block.rows for block in self.blocks] + [part.rows for part in self.parts]:
+            yield MemoryCategory.ROW_LISTS, rows
 
 
 def two_buckets(rows: NDArray[np.int32], visible: tuple[int, ...] = ()) -> list[SegmentSpec]:

@@ -9,7 +9,7 @@ Legend: N rows, D columns, G groups, R rows of one call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from odin.layout import ColumnLayout
+from odin.memory import Holding, MemoryCategory
 from odin.segments import SegmentSpec
 
 
@@ -106,6 +107,13 @@ class GradientSlot:
         out = np.empty(len(rows), np.float32)
         _norms(self.values, self.offsets, layout.bounds, len(layout.groups), rows, scale, out)
         return out
+
+    def holdings(self, values: MemoryCategory = MemoryCategory.GRADIENT) -> Iterator[Holding]:
+        """What the slot keeps (`odin.memory`); `values` is the category of the gradient itself."""
+        yield values, self.tensor
+        yield MemoryCategory.SLOT_OFFSETS, self.offsets
+        for segment in self.segments:
+            yield from segment.spec.holdings()
 
     def dense(self) -> NDArray[np.float32]:
         """The gradient as a fresh [N, D] array in column order (reference for tests)."""

@@ -6,12 +6,14 @@ Legend: N primitives, D columns.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from odin.layout import ColumnLayout
+from odin.memory import Holding, MemoryCategory
 from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
 from odin.slot import GradientSlot
 
@@ -88,6 +90,15 @@ class ParameterTable:
 
     def __len__(self) -> int:
         return int(self.parameters.shape[0])
+
+    def holdings(self) -> Iterator[Holding]:
+        """What the table keeps (`odin.memory`)."""
+        yield MemoryCategory.PARAMETERS, self.parameters
+        yield MemoryCategory.MOMENTS, self.m
+        yield MemoryCategory.MOMENTS, self.v
+        yield MemoryCategory.ROW_LISTS, self.every_row
+        if self.evidence is not None:
+            yield MemoryCategory.EVIDENCE, self.evidence
 
     def digest(self) -> str:
         """sha256 over parameters, moments and counter; equal on all ranks, and for all exact arms."""

@@ -31,7 +31,7 @@ def test_commands_are_accepted(words: list[str], capsys: pytest.CaptureFixture[s
     """Every command is checked up to the point where it would start to train."""
     dry = words if "--dry-run" in words else [*words, "--dry-run"]
     assert main(dry) == 0
-    assert "8 cells" in capsys.readouterr().out
+    assert "cells in mirrored order" in capsys.readouterr().out
 
 
 def test_named_files_exist() -> None:

@@ -10,9 +10,9 @@ from math import isfinite
 
 from harness.config.checks import expect, expect_at_least, expect_one_of
 from harness.config.pipeline import Pipeline
-from odin.arms import arm
+from odin.arms import Waits, arm
 
-PROCEDURAL_SCENES = ("rooms",)
+PROCEDURAL_SCENES = ("falsifier", "rooms")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
 MOST_RANKS = 16
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan
@@ -226,6 +226,14 @@ class Config:
             value=self.out,
             expected="a folder",
             advice="The default is out=runs.",
+        )
+        expect(
+            self.engine.ranks > 1 or all(arm(name).waits is not Waits.DDP for name in self.study.arms),
+            key="study.arms",
+            value=self.study.arms,
+            expected="arms that one rank can run (engine.ranks=1)",
+            advice="ddp needs a process group, which one rank does not have; use ranks=2, or leave it out: on one rank "
+            "it would do what barrier does.",
         )
 
     @property

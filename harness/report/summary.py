@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from harness.measure.breakdown import Breakdown, Comparison, compare, limit, mean_breakdown
 from harness.measure.statistics import NoiseFloor, noise_floor, typical_time
@@ -12,6 +13,7 @@ from harness.report.gates import Outcome, Pair, failures, judge
 from harness.report.reduction import EXACT_REFERENCE, sums_depend_on_layout
 from harness.store.record import Reading, Record
 from harness.store.schema import Measurement, Result
+from odin.arms import AUDIT_LIMIT
 from odin.errors import InputError
 
 BASELINE = "barrier"
@@ -28,6 +30,9 @@ class Numbers(Record):
     seconds:  typical step time; images_per_second: global batch ÷ that
     parts:    mean over repeats
     delta:    final PSNR − the baseline's, dB
+    opened:   windows that opened ÷ windows
+    waited, delayed, written: see `harness.store.schema.Windows`
+    audit_error: largest relative error of an audited step; audits: how many there were, how many failed
     exact:    final state equal to barrier-planned's: "yes", "no", "baseline", "reference", "native sums" (not
               compared), or why not judged
     """
@@ -45,6 +50,12 @@ class Numbers(Record):
     delta: Reading
     ssim: Reading
     lpips: Reading
+    opened: Reading
+    waited: Reading
+    delayed: Reading
+    written: Reading
+    audit_error: Reading
+    audits: str
     exact: str
 
 
@@ -136,8 +147,28 @@ def _numbers(arm: str, pair: Pair, noise: NoiseFloor) -> Numbers:
         delta=final.minus(Reading.mean([m.quality_final.psnr for m in base], "no run")),
         ssim=Reading.mean([m.quality_final.ssim for m in own], "no run"),
         lpips=Reading.mean([m.lpips.mean for m in own], "no run"),
+        **_windows(own[0]),
         exact=_exact(arm, own, pair),
     )
+
+
+def _windows(first: Measurement) -> dict[str, Any]:
+    """What became of windows and audits; repeats differ in timing only, so the first run speaks for all."""
+    w, closed = first.windows, "no window opened"
+    errors = [audit.error for audit in first.audits]
+    failed = sum(error > AUDIT_LIMIT for error in errors)
+    return {
+        "opened": Reading.ratio(w.clear + w.partial, w.total, "one step has no window"),
+        "waited": _share(w.waited, closed),
+        "delayed": _share(w.delayed, closed),
+        "written": _share(w.written, closed),
+        "audit_error": _share(max(errors, default=None), "nothing was audited"),
+        "audits": f"{len(errors)}, {failed} failed" if errors else "none",
+    }
+
+
+def _share(value: float | None, reason: str) -> Reading:
+    return Reading.absent(f"n/a: {reason}") if value is None else Reading.of(value)
 
 
 def _exact(arm: str, own: Sequence[Measurement], pair: Pair) -> str:

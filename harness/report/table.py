@@ -64,6 +64,14 @@ SECTIONS: dict[str, tuple[Column, ...]] = {
         _milliseconds("structural", "struct.", lambda n: n.parts.structural),
         _milliseconds("other", "other", lambda n: n.parts.other),
     ),
+    "Overlap windows (shares of the table's rows are means over opened windows)": (
+        _percent("opened", "opened", lambda n: n.opened),
+        _percent("waited", "waited", lambda n: n.waited),
+        _percent("delayed", "delayed", lambda n: n.delayed),
+        _percent("written", "W⁺", lambda n: n.written),
+        _percent("audit_error", "audit error", lambda n: n.audit_error),
+        Column(key="audits", title="audits", of=lambda n: n.audits),
+    ),
     "Test quality (PSNR in dB)": (
         Column(key="psnr_initial_db", title="start dB", of=lambda n: n.psnr_initial),
         Column(key="psnr_final_db", title="final dB", of=lambda n: n.psnr_final),
@@ -105,7 +113,7 @@ def plain_text(result: Headline) -> str:
 
 
 def markdown(result: Headline) -> str:
-    """The three tables, failures and the caption."""
+    """The tables, failures and the caption."""
     blocks = []
     for title, columns in SECTIONS.items():
         head = [*LEAD, *(c.title for c in columns)]

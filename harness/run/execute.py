@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.run.workload import Workload
-from odin.arms import Arm
+from odin.arms import Arm, Waits
 from odin.audit import AuditRecord
 from odin.budget import Budget
 from odin.comm.transport import Transport
+from odin.ddp import DdpRuntime
 from odin.keeper import Entry, Keeper
 from odin.plan import Plan
 from odin.publication import Window
@@ -56,7 +57,8 @@ def execute(
     recipe = recipe or workload.recipe()
     plan = plan or workload.plan(arm)
     initial = len(recipe.table)
-    runtime = Runtime(recipe, plan, arm, transport, keeper, budget=budget)
+    kind = DdpRuntime if arm.waits is Waits.DDP else Runtime
+    runtime = kind(recipe, plan, arm, transport, keeper, budget=budget)
     arms_own = runtime.publication
     transport.barrier()
     runtime.run(on_step=on_step)

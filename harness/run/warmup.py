@@ -1,4 +1,5 @@
-"""The warm-up: 40 unpadded, unshaped steps from which phases are priced, padding and link are chosen (D§7).
+"""The warm-up: 40 unpadded, unshaped steps from which phases are priced, padding and link are chosen (D§7); with
+`ddp` among the arms, 10 more.
 
 It runs the initial model of the capture for a few steps under each kind of waiting, with one densification, so
 that every phase of every arm occurs. Its models are thrown away.
@@ -27,11 +28,12 @@ from odin.phases import Phase
 # Arm → steps; 40 in all. The barrier section gives the compute of a step; the second one densifies; the third audits.
 SECTIONS = {"barrier": 16, "quality": 14, "predicted:audit=4": 10}
 # Phases that only some arms have are priced where a study asks for these arms.
-GATED = "throughput:evidence=local"
-MORE_SECTIONS = {GATED: 10}
+GATED, DDP = "throughput:evidence=local", "ddp"
+MORE_SECTIONS = {GATED: 10, DDP: 10}
 DENSIFY_AFTER = 6
 # Thrown away first: kernels that are compiled or loaded from the cache on first use would look like slow phases.
-BURN_IN = {"barrier": 2, "quality": 4, "predicted:audit=4": 6, GATED: 4}
+BURN_IN = {"barrier": 2, "quality": 4, "predicted:audit=4": 6, GATED: 4, DDP: 4}
+_DENSIFYING = ("quality", "ddp")  # quality prices structural events, ddp wrapping anew
 
 TransportFactory = Callable[[str, Link, int], Transport]
 
@@ -97,9 +99,13 @@ def uncalibrated(workload: Workload) -> Calibration:
 
 def sections(workload: Workload) -> dict[str, int]:
     """Arm → steps of the warm-up of a study: what all studies have, and what its arms need besides."""
-    arms = [arm_named(name) for name in workload.config.study.arms]
-    gated = any(a.waits in (Waits.GATED, Waits.LITERAL) for a in arms)
-    return SECTIONS | ({GATED: MORE_SECTIONS[GATED]} if gated else {})
+    waits = {arm_named(name).waits for name in workload.config.study.arms}
+    wanted = dict(SECTIONS)
+    if waits & {Waits.GATED, Waits.LITERAL}:
+        wanted[GATED] = MORE_SECTIONS[GATED]
+    if Waits.DDP in waits:
+        wanted[DDP] = MORE_SECTIONS[DDP]
+    return wanted
 
 
 def warm_up(workload: Workload, make_transport: TransportFactory) -> dict[str, Executed]:
@@ -116,7 +122,7 @@ def warm_up(workload: Workload, make_transport: TransportFactory) -> dict[str, E
 def _section(
     workload: Workload, arm: str, steps: int, make_transport: TransportFactory, *, densify_after: int
 ) -> Executed:
-    at = (densify_after,) if arm == "quality" else ()
+    at = (densify_after,) if arm in _DENSIFYING else ()
     settings = replace(workload.settings, densify_at=at, reset_at=(), sh_at=())
     recipe = workload.with_settings(settings, steps)
     plan = workload.plan_for(arm_named(arm), settings, steps)
@@ -132,18 +138,17 @@ def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], li
 
     per_rank: for each rank, section → (entries, visible points)
     """
-    everything = [e for sections in per_rank for entries, _ in sections.values() for e in entries]
     steps = sum(sections(workload).values())
     source = f"least squares over a {steps}-step warm-up on {len(per_rank)} rank(s)"
-    profile = fit_profile("host-cpu", source, everything)
-    timelines = [pair for sections in per_rank for pair in sections.values()]
-    compute = barrier_compute(profile, [sections["barrier"][0] for sections in per_rank])
+    profile = fit_profile("host-cpu", source, _priced(per_rank))
+    timelines = [pair for timeline in per_rank for pair in timeline.values()]
+    compute = barrier_compute(profile, [timeline["barrier"][0] for timeline in per_rank])
     return Calibration(
         profile=profile,
         stretch=stretch_factor(profile, timelines),
         link=_solve_link(workload, compute),
         compute=compute,
-        **_per_row(profile, [sections["barrier"][0] for sections in per_rank]),
+        **_per_row(profile, [timeline["barrier"][0] for timeline in per_rank]),
     )
 
 
@@ -156,6 +161,15 @@ def _per_row(profile: Profile, timelines: list[list[Entry]]) -> dict[str, float]
         "unit_seconds": sum(profile.price(e.name, e.work) for e in phases) / rows,
         "colour_window": sum(profile.price(e.name, e.work) for e in backward) / rows,
     }
+
+
+def _priced(per_rank: list[dict[str, tuple[list[Entry], list[int]]]]) -> list[Entry]:
+    """The entries to fit. Of sections that only some studies have only phases of their own, so that no price depends
+    on which arms a study has."""
+    shared = [e for timeline in per_rank for arm in SECTIONS for e in timeline[arm][0]]
+    known = {e.name for e in shared}
+    own = [e for timeline in per_rank for arm in timeline.keys() - SECTIONS.keys() for e in timeline[arm][0]]
+    return shared + [e for e in own if e.name not in known]
 
 
 def _solve_link(workload: Workload, compute: float) -> Link:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
-from harness.scenes.spec import Progress, RoomsSpec, SceneSpec
+from harness.scenes.spec import FalsifierSpec, Progress, RoomsSpec, SceneSpec
 from odin.errors import InputError
 from pipelines.capture import Capture
 
-PROCEDURAL = ("rooms",)
+PROCEDURAL = ("falsifier", "rooms")
+
+Sizes = TypeVar("Sizes", RoomsSpec, FalsifierSpec)
 
 
 def load_scene(spec: SceneSpec, *, progress: Progress | None = None) -> Capture:
@@ -23,6 +26,7 @@ def load_scene(spec: SceneSpec, *, progress: Progress | None = None) -> Capture:
     """
     # Imported late, because dry runs and --help read a SceneSpec and load nothing.
     from harness.scenes.colmap.scene import load_colmap
+    from harness.scenes.procedural.falsifier import load_falsifier
     from harness.scenes.procedural.rooms import load_rooms
 
     tell = progress or (lambda line: None)
@@ -33,22 +37,26 @@ def load_scene(spec: SceneSpec, *, progress: Progress | None = None) -> Capture:
                 f"Scene {name} is rendered, it has no image folder {spec.images!r}: leave images at its "
                 f'default and choose the size in the path instead, as in "{name}?width=60&height=45".'
             )
-        return load_rooms(_rooms_spec(query), test_every=spec.test_every, progress=tell)
+        if name == "falsifier":
+            return load_falsifier(_sizes(name, FalsifierSpec, query), test_every=spec.test_every, progress=tell)
+        return load_rooms(_sizes(name, RoomsSpec, query), test_every=spec.test_every, progress=tell)
     return load_colmap(spec, progress=tell)
 
 
-def _rooms_spec(query: str) -> RoomsSpec:
-    """RoomsSpec from "views=16&width=64"; empty is the default."""
-    known = RoomsSpec.__dataclass_fields__
+def _sizes(name: str, kind: type[Sizes], query: str) -> Sizes:
+    """The sizes in "views=16&width=64"; empty is the default."""
+    known = kind.__dataclass_fields__
     values: dict[str, int] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         digits = value.removeprefix("-")
         if key not in known or key in values or not (digits.isascii() and digits.isdigit()):
             raise InputError(
-                f'Scene rooms?{query}: cannot read "{key}={value}". Each of {", ".join(known)} may be given once '
-                'as a whole number, as in "rooms?views=16&width=64&height=48&points=600".'
+                f'Scene {name}?{query}: cannot read "{key}={value}". Each of {", ".join(known)} may be given once '
+                f'as a whole number, as in "{name}?views=16&width=64&height=48&points=600".'
             )
         values[key] = int(value)
     if query and not values:
-        raise InputError(f'Scene rooms?{query}: expected key=value pairs after "?", as in "rooms?views=16&points=600".')
-    return RoomsSpec(**values)
+        raise InputError(
+            f'Scene {name}?{query}: expected key=value pairs after "?", as in "{name}?views=16&points=600".'
+        )
+    return kind(**values)

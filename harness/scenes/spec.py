@@ -67,9 +67,7 @@ class RoomsSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for key, lowest in (("width", 8), ("height", 8), ("points", 1), ("rooms", 1), ("seed", 0)):
-            if getattr(self, key) < lowest:
-                raise InputError(f"Scene rooms: {key} is {getattr(self, key)}; give {lowest} or more.")
+        _require("rooms", self, {"width": 8, "height": 8, "points": 1, "rooms": 1, "seed": 0})
         if self.views < 2 * self.rooms:
             raise InputError(
                 f"Scene rooms: {self.views} views are too few for {self.rooms} room(s); give at least two "
@@ -79,5 +77,49 @@ class RoomsSpec:
     @property
     def name(self) -> str:
         """ "rooms", followed by every size that is not the default's, such as "rooms-views16-points600"."""
-        changed = [key for key, default in asdict(RoomsSpec()).items() if getattr(self, key) != default]
-        return "-".join(["rooms", *(f"{key}{getattr(self, key)}" for key in changed)])
+        return _label("rooms", self, RoomsSpec())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FalsifierSpec:
+    """Sizes of the procedural capture *falsifier*; the defaults are the capture the studies use.
+
+    views:         cameras, one half far and one half near. Of the default 74 every 8th is a test view, which
+                   leaves 32 far and 32 near ones, a whole number of steps of 4, 8 or 16 views in each of
+                   K = 2 or 4 regions.
+    width, height: pixels
+    points:        SfM-like points with tracks
+    seed:          of the sampled points and their detection; cameras and meshes do not depend on it
+
+    Raises InputError for sizes that cannot be generated.
+    """
+
+    views: int = 74
+    width: int = 120
+    height: int = 90
+    points: int = 8000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require("falsifier", self, {"width": 8, "height": 8, "points": 1, "seed": 0})
+        if self.views < 4:
+            raise InputError(
+                f"Scene falsifier: {self.views} views are too few; give at least two far and two near ones, "
+                "so that points can be seen twice."
+            )
+
+    @property
+    def name(self) -> str:
+        """ "falsifier", followed by every size that is not the default's, such as "falsifier-views16"."""
+        return _label("falsifier", self, FalsifierSpec())
+
+
+def _require(kind: str, spec: RoomsSpec | FalsifierSpec, lowest: dict[str, int]) -> None:
+    for key, least in lowest.items():
+        if getattr(spec, key) < least:
+            raise InputError(f"Scene {kind}: {key} is {getattr(spec, key)}; give {least} or more.")
+
+
+def _label(kind: str, spec: RoomsSpec | FalsifierSpec, default: RoomsSpec | FalsifierSpec) -> str:
+    changed = [key for key, value in asdict(default).items() if getattr(spec, key) != value]
+    return "-".join([kind, *(f"{key}{getattr(spec, key)}" for key in changed)])

@@ -145,6 +145,7 @@ class Measurement(Record):
     quality_initial, quality_final: test views before and after training; SSIM is optional before
     step_times:             [S], s, `harness.measure.timeline.step_seconds`: they sum to the wall time
     losses:                 [S], mean over the views of the step
+    audits:                 of reads that were not waited for, in step order
     """
 
     plan_digest: Text
@@ -167,7 +168,7 @@ class Measurement(Record):
     losses: tuple[float, ...]
     breakdown: Breakdown
     windows: Windows
-    audits: tuple[Audit, ...] = ()
+    audits: tuple[Audit, ...]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -9,7 +9,7 @@ Legend: N rows, U views of a unit, B views of a step, steps A → B → C.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from odin.dispatch import Dispatcher
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.ledger import Ledger, Pending
+from odin.memory import Holding, MemoryCategory
 from odin.phases import Category, Phase
 from odin.plan import Plan
 from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
@@ -161,6 +162,14 @@ class Publication(ABC):
         fallback.ledger, fallback.windows, fallback.payload_bytes = self.ledger, self.windows, self.payload_bytes
         fallback.home, self.fallback = self, fallback
 
+    def holdings(self) -> Iterator[Holding]:
+        """What the policy keeps beside the table (`odin.memory`)."""
+        yield from self.ledger.holdings()
+        for rows in self._own_rows:
+            yield MemoryCategory.ROW_LISTS, rows
+        if self.fallback is not None:
+            yield from self.fallback.holdings()
+
     # Shared pieces --------------------------------------------------------------------------------------
 
     def blocked(self, step: int) -> bool:
@@ -290,7 +299,7 @@ class Publication(ABC):
         """Compare the step's gradient with one from published values, then send it; whether the error is too large."""
         assert self.auditor is not None
         views = self.plan.units[step, self.unit_of(step)]
-        slot, free = self.ledger.slot(step), self.ledger.slot(step + 1)
+        slot, free = self._pending(step).slot, self.ledger.slot(step + 1)
         with self.keeper.counted_as(Category.ODIN):
             rows = self._culled(views)
             with self.keeper.phase(Phase.CLEAR, rows=len(self.recipe.table)):

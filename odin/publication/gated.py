@@ -11,7 +11,7 @@ up to the last one that holds a row failing its gate. What a rank waits for is t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from odin.bitmap import count, pack, row_ids, union, words
 from odin.comm.transport import Handle
 from odin.evidence import Gate, active_mean, hold_ratio, row_norms
 from odin.ledger import Pending
+from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.points import CLOSE, Point, geometry
 from odin.publication.delays import Delays, delays
@@ -52,6 +53,15 @@ class GatedPublication(ScopedPublication):
         self.recipe.table.keep_evidence()
         self._written_rows = {}
         super().restart(step)
+
+    def holdings(self) -> Iterator[Holding]:
+        """Also W⁺ of steps that are not published, and the norms of delayed rows."""
+        yield from super().holdings()
+        for rows in self._written_rows.values():
+            yield MemoryCategory.ROW_LISTS, rows
+        for rows, norms in self._seen.values():
+            yield MemoryCategory.ROW_LISTS, rows
+            yield MemoryCategory.EVIDENCE, norms
 
     @property
     def gate(self) -> Gate:

@@ -81,6 +81,9 @@ class Cut:
     digest: int
 
 
+NO_CUT = Cut(segments=(), outside=np.empty(0, np.int32), delayed=np.empty(0, np.int32), digest=0)
+
+
 def lay_out(classes: Classes, cutting: Cutting) -> Cut:
     """Cut a step into segments."""
     sorted_rows = _Sorted(classes, cutting)

@@ -8,6 +8,7 @@ has to wait for, and where (`classes`). All of this is replicated: no rank-local
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from odin.bitmap import count, row_ids, union
 from odin.bound import adam_bound, selective_bound
 from odin.hazards import NONE, Hazards, classify
 from odin.inflation import Inflation
+from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.points import CLOSE
 from odin.publication.base import Publication
-from odin.publication.layout import Classes, Cut, Cutting, lay_out
+from odin.publication.layout import NO_CUT, Classes, Cutting, lay_out
 from odin.publication.window import Window, WindowState, state_of
 from odin.rows import Update
 
@@ -30,13 +32,12 @@ Bits = NDArray[np.uint64]
 class ScopedPublication(Publication):
     """Overlap by conservative scopes; subclasses say what B waits for."""
 
-    _cut: Cut
-
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._scopes: dict[int, Bits] = {}  # step → packed scopes of its views in unit order, [B, K]
         self._written: dict[int, Bits] = {}  # step → W⁺, [K]
         self._hazards: Hazards | None = None
+        self._cut = NO_CUT
 
     def restart(self, step: int) -> None:
         """Scopes of the next two steps, afresh from fully published state."""
@@ -93,6 +94,16 @@ class ScopedPublication(Publication):
 
     def _closed(self, step: int) -> None:
         self._scopes.pop(step), self._written.pop(step)
+
+    def holdings(self) -> Iterator[Holding]:
+        """Scopes of steps to come, and the current cut."""
+        yield from super().holdings()
+        for bits in (*self._scopes.values(), *self._written.values()):
+            yield MemoryCategory.SCOPES, bits
+        yield MemoryCategory.ROW_LISTS, self._cut.outside
+        yield MemoryCategory.ROW_LISTS, self._cut.delayed
+        for spec in self._cut.segments:
+            yield from spec.holdings()
 
     def _step_outside(self, step: int) -> None:
         """Rows without a gradient take their Adam step at once."""

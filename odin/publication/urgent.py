@@ -25,9 +25,10 @@ class AllOrNonePublication(ScopedPublication):
     """`paper-quality`, §4.3 read strictly: a window with any conflict waits for the whole of A."""
 
     def classes(self, step: int, found: Classes) -> Classes:
-        """Every written row is needed by the first view, unless RAW, WAW and WAR are all empty."""
+        """All rows, written or not, are needed by the first view, unless RAW, WAW and WAR are all empty."""
         hazards = self._hazards
         assert hazards is not None
         if hazards.raw + hazards.waw + hazards.war == 0:
             return Classes(last=found.last, need=np.full(len(found.need), NONE, np.uint8))
-        return Classes(last=found.last, need=np.zeros(len(found.need), np.uint8))
+        last = np.full(len(found.last), self.plan.views_per_unit - 1, np.uint8)
+        return Classes(last=last, need=np.zeros(len(found.need), np.uint8))

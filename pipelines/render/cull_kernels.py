@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pipelines.render.conventions import ALPHA_MIN, DILATION, NEAR
 from pipelines.render.vectors import HELPER, ROW, Vec, dot, exp, log_scales, vec
-from pipelines.render.view import Loaded, View, load_view
+from pipelines.render.view import Loaded, load_view
 
 Rows = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -119,7 +119,7 @@ def bound_block(balls: Doubles) -> tuple[Vec, float, float]:
 
 
 @njit(**HELPER)
-def cull_block(balls: Doubles, view: Loaded) -> int:
+def cull_block(balls: Doubles, view: Loaded) -> np.uint64:
     """One block's word: bit j is row j."""
     word = U(0)
     for j in range(U(BLOCK)):

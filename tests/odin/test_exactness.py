@@ -126,6 +126,7 @@ INEXACT = [
     "throughput:evidence=reduced", "throughput:evidence=local:rho=off:reads=predicted", "paper-literal",
     "paper-literal:tau=1", "predicted", "predicted:audit=3", "predicted:reads=stale", "hogwild", "without-DAS",
     "without-DDS", "without-SAS", "throughput:groups=off:dispatch=static", "predicted:dispatch=time", "hogwild:audit=2",
+    "throughput:audit=2", "throughput:evidence=local:audit=2", "throughput:histograms=on",
 ]  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def test_more_views_per_step_than_there_are_is_refused() -> None:
 def test_inputs_that_do_not_belong_together_are_refused() -> None:
     tracks, centres = ring(40)
     shape: dict[str, Any] = {"ranks": 2, "views_per_unit": 2, "steps": 6, "seed": 0}
-    with pytest.raises(InputError, match="use one of plan, random"):
+    with pytest.raises(InputError, match="use one of plan, regions, random"):
         build_plan(tracks=tracks, centres=centres, order="capture", **shape)
     with pytest.raises(InputError, match="regions=0"):
         build_plan(tracks=tracks, centres=centres, order="plan", regions=0, **shape)

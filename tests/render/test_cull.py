@@ -9,12 +9,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
+from odin.bitmap import pack, words
 from odin.inflation import Inflation
 from pipelines.camera import Camera
 from pipelines.render import projection
 from pipelines.render.cpu import CpuRenderer
-from pipelines.render.cull import cull, cull_many
+from pipelines.render.cull import cull, cull_many, cull_packed
+from pipelines.render.cull_kernels import may_touch
+from pipelines.render.vectors import exp, log_scales, vec
+from pipelines.render.view import load_view, pack_camera
 from tests.render.scenes import make_camera, make_rows
 
 RENDERER = CpuRenderer()
@@ -80,6 +85,47 @@ def test_no_row_is_missed(seed: int, step: float, reach: float, fov: float) -> N
     assert not (touched(geometry, camera) & ~cull(geometry, camera, Inflation.none(ROWS))).any()
 
 
+@njit(error_model="numpy", cache=True)
+def every_row(geometry, level, shift, growth, views, masks):
+    for v in range(len(views)):
+        camera = load_view(views[v])
+        for i in range(len(geometry)):
+            scale2 = exp(2.0 * (max(log_scales(geometry, i)) + growth[level[i]]))
+            masks[v, i] = may_touch(vec(geometry, i), shift[level[i]], scale2, camera)
+
+
+def cull_reference(geometry: torch.Tensor, cameras: list[Camera], inflation: Inflation) -> np.ndarray:
+    """The predicate row by row: no blocks, no words."""
+    masks = np.zeros((len(cameras), len(geometry)), np.bool_)
+    views = np.stack([pack_camera(camera) for camera in cameras])
+    every_row(geometry.numpy(), inflation.level, inflation.shift, inflation.growth, views, masks)
+    return masks
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    rows=st.one_of(st.sampled_from([0, 1, 63, 64, 65, 127, 128, 129]), st.integers(0, ROWS)),
+    seed=st.integers(0, 10_000),
+    step=st.sampled_from([0.0, 1e-3, 0.1, 1.0]),
+    order=st.sampled_from(["random", "along x"]),
+)
+def test_bitmaps_are_the_predicate_of_every_row(rows: int, seed: int, step: float, order: str) -> None:
+    rng, geometry = np.random.default_rng(seed), cloud(seed)
+    if order == "along x":  # neighbours in space: whole blocks are rejected
+        geometry = geometry[geometry[:, 0].argsort()]
+    inflation, _, _ = bounds(rng, step)
+    geometry, inflation = geometry[:rows].clone(), replace(inflation, level=inflation.level[:rows])
+    cameras = [make_camera(70, 45, seed=seed + k, near_origin=k % 2 == 0) for k in range(3)]
+    bits = cull_packed(geometry, cameras, inflation)
+    assert bits.dtype == np.uint64 and bits.shape == (3, words(rows))
+    expected = cull_reference(geometry, cameras, inflation)
+    assert np.array_equal(bits, pack(expected))
+    assert np.array_equal(cull_many(geometry, cameras, inflation), expected)
+    table = torch.empty(rows, 59).normal_()
+    table[:, :11] = geometry  # a slice of a wider table is read in place
+    assert np.array_equal(cull_packed(table[:, :11], cameras, inflation), bits)
+
+
 def test_without_inflation_rows_are_missed() -> None:
     """The property test can fail."""
     missed = 0
@@ -139,13 +185,14 @@ def test_blocks_change_no_mask() -> None:
             assert np.array_equal(cull(geometry.numpy(), camera, inflation), mask)
 
 
-def test_nan_spoils_no_neighbour() -> None:
+def test_neither_nan_nor_infinity_spoils_a_neighbour() -> None:
     camera, geometry = make_camera(120, 80), cloud(0)
     none = Inflation.none(ROWS)
     before = cull(geometry, camera, none)
     geometry[::9, 1] = float("nan")
     geometry[4::9, 3] = float("nan")
-    kept = ~geometry.isnan().any(1).numpy()
+    geometry[5::9, 2] = float("inf")
+    kept = geometry.isfinite().all(1).numpy()
     assert np.array_equal(cull(geometry, camera, none)[kept], before[kept])
 
 
@@ -153,6 +200,8 @@ def test_no_rows_and_no_views() -> None:
     empty = np.empty((0, 11), np.float32)
     assert cull(empty, make_camera(), Inflation.none(0)).shape == (0,)
     assert cull_many(cloud(0), [], Inflation.none(ROWS)).shape == (0, ROWS)
+    assert cull_packed(empty, [make_camera()], Inflation.none(0)).shape == (1, 0)
+    assert cull_packed(cloud(0), [], Inflation.none(ROWS)).shape == (0, words(ROWS))
 
 
 def test_misfits_are_errors() -> None:

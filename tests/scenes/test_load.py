@@ -1,4 +1,4 @@
-"""SceneSpec, RoomsSpec and the choice between folders and procedural captures."""
+"""SceneSpec, the sizes of procedural captures and the choice between folders and procedural captures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.scenes import RoomsSpec, SceneSpec, load_scene
+from harness.scenes import FalsifierSpec, RoomsSpec, SceneSpec, load_scene
+from harness.scenes.load import PROCEDURAL
 from odin.errors import InputError
 
 from .toy_scene import write_toy_scene
@@ -46,12 +47,30 @@ def test_sizes_that_cannot_be_read_or_generated_are_refused(query: str, message:
         load_scene(SceneSpec(path=f"rooms?{query}"))
 
 
-def test_rooms_has_no_image_folders() -> None:
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("rooms=3", 'Scene falsifier.*cannot read "rooms=3"'),
+        ("&", "Scene falsifier.*expected key=value pairs"),
+        ("views=3", "3 views are too few"),
+        ("height=7", "height is 7; give 8 or more"),
+        ("points=0", "points is 0"),
+    ],
+)
+def test_each_capture_has_its_own_sizes(query: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_scene(SceneSpec(path=f"falsifier?{query}"))
+
+
+@pytest.mark.parametrize("name", PROCEDURAL)
+def test_procedural_captures_have_no_image_folders(name: str) -> None:
     with pytest.raises(InputError, match="has no image folder 'images_4'"):
-        load_scene(SceneSpec(path="rooms", images="images_4"))
+        load_scene(SceneSpec(path=name, images="images_4"))
 
 
-def test_names_of_rooms_say_what_differs() -> None:
+def test_names_say_what_differs() -> None:
+    assert FalsifierSpec().name == "falsifier"
+    assert FalsifierSpec(views=16, seed=2).name == "falsifier-views16-seed2"
     assert RoomsSpec().name == "rooms"
     assert RoomsSpec(views=16, points=600).name == "rooms-views16-points600"
 

@@ -76,7 +76,8 @@ def measurement(
         "step_times": (parts.step,) * STEPS,
         "losses": (0.4, 0.3, 0.2, 0.1),
         "breakdown": parts,
-        "windows": Windows(clear=0, partial=2, rejected={"structural": 1}),
+        "windows": Windows(clear=0, partial=2, rejected={"structural": 1}, waited=0.2, delayed=0.0, written=0.5),
+        "audits": (),
     }
     return Measurement(**(values | changes))
 

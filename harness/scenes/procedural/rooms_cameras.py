@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from harness.scenes.procedural.mesh import Vectors
+from harness.scenes.procedural.pose import looking, pinhole
 from harness.scenes.procedural.rooms_plan import Room
 from pipelines.camera import Camera
 
@@ -40,22 +40,5 @@ def _camera(room: Room, shot: int, count: int, laps: int, width: int, height: in
             _HEIGHTS[lap % len(_HEIGHTS)] + 0.08 * math.sin(2.7 * shot),
         ]
     )
-    rotation = _looking(yaw, _PITCH[lap % len(_PITCH)] + 0.06 * math.sin(1.9 * shot))
-    return Camera(
-        name=f"room{room.index:02d}_{shot:04d}.png",
-        width=width,
-        height=height,
-        fx=_FOCAL * width,
-        fy=_FOCAL * width,
-        cx=width / 2,
-        cy=height / 2,
-        rotation=rotation,
-        translation=-rotation @ centre,
-    )
-
-
-def _looking(yaw: float, pitch: float) -> Vectors:
-    """World → camera rotation [3, 3] for a level camera (x right, y down, z forward; world z up)."""
-    forward = np.array([math.cos(pitch) * math.cos(yaw), math.cos(pitch) * math.sin(yaw), math.sin(pitch)])
-    right = np.array([math.sin(yaw), -math.cos(yaw), 0.0])
-    return np.array([right, np.cross(forward, right), forward])
+    rotation = looking(yaw, _PITCH[lap % len(_PITCH)] + 0.06 * math.sin(1.9 * shot))
+    return pinhole(f"room{room.index:02d}_{shot:04d}.png", centre, rotation, (width, height), _FOCAL)

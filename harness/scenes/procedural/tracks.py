@@ -21,6 +21,7 @@ from pipelines.camera import Camera
 # 5.6 to 8.0 views, and 0 to 65 % of the pairs.
 DETECTION = 0.9  # chance up to REACH
 REACH = 3.0  # metres; farther features cover fewer pixels, and the chance falls with that area
+REACH_FOCAL = 0.62  # the lens REACH is for, as a share of the image width
 NOISE = 0.004  # metres, standard deviation per axis; a tenth of a pixel at 3 m
 _GRAZING = 0.15  # smallest cosine between view ray and normal at which a point is found
 _BATCHES = 40
@@ -40,17 +41,29 @@ class SurfacePoints:
     seen: NDArray[np.bool_]
 
 
+def lens_reach(cameras: Sequence[Camera]) -> Vectors:
+    """Reach [V] of each view in metres: a long lens gives a far feature as many pixels as a near one has."""
+    return np.array([REACH * camera.fx / (REACH_FOCAL * camera.width) for camera in cameras])
+
+
 def sample_points(
-    mesh: SceneMesh, caster: RayCaster, cameras: Sequence[Camera], count: int, seed: int
+    mesh: SceneMesh,
+    caster: RayCaster,
+    cameras: Sequence[Camera],
+    count: int,
+    seed: int,
+    *,
+    reach: float | Vectors = REACH,
 ) -> SurfacePoints:
     """`count` points, spread evenly over the surface that at least two views see.
 
+    reach: metres, for all views or [V]
     Raises InputError when the views overlap too little for that.
     """
     rng = np.random.default_rng(seed)
     batches: list[SurfacePoints] = []
     for _ in range(_BATCHES):
-        batches.append(_batch(mesh, caster, cameras, count, rng))
+        batches.append(_batch(mesh, caster, cameras, count, rng, reach))
         if sum(len(batch.points) for batch in batches) >= count:
             return SurfacePoints(
                 points=np.concatenate([batch.points for batch in batches])[:count],
@@ -64,12 +77,17 @@ def sample_points(
 
 
 def _batch(
-    mesh: SceneMesh, caster: RayCaster, cameras: Sequence[Camera], size: int, rng: np.random.Generator
+    mesh: SceneMesh,
+    caster: RayCaster,
+    cameras: Sequence[Camera],
+    size: int,
+    rng: np.random.Generator,
+    reach: float | Vectors,
 ) -> SurfacePoints:
     """Up to `size` points: candidates on the surface, without those that fewer than two views observe."""
     faces, positions = _on_surface(mesh, size, rng)
     seen = np.column_stack([observed(mesh, caster, camera, faces, positions) for camera in cameras])
-    seen &= rng.random(seen.shape) < _chance(cameras, positions)
+    seen &= rng.random(seen.shape) < _chance(cameras, positions, reach)
     noise = rng.normal(0.0, NOISE, positions.shape)
     kept = seen.sum(1) >= 2
     colours = np.round(255.0 * mesh.colours(faces[kept], positions[kept]))
@@ -80,11 +98,11 @@ def _batch(
     )
 
 
-def _chance(cameras: Sequence[Camera], positions: Vectors) -> Vectors:
+def _chance(cameras: Sequence[Camera], positions: Vectors, reach: float | Vectors) -> Vectors:
     """Probability [C, V] that structure from motion finds a visible point in a view."""
     centres = np.array([camera.centre for camera in cameras])
     distance = np.linalg.norm(positions[:, None] - centres[None], axis=2)
-    return DETECTION * np.minimum(1.0, (REACH / distance) ** 2)
+    return DETECTION * np.minimum(1.0, (reach / distance) ** 2)
 
 
 def _on_surface(mesh: SceneMesh, count: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Vectors]:

@@ -16,7 +16,7 @@ from pipelines.render.ssim import l1_dssim
 
 
 def warm_up() -> None:
-    """Run every kernel once on one row and 16×16 pixels: about 20 s of compilation at first, 1 s from the cache."""
+    """Run every kernel once on a row or two and 16×16 pixels: 20 s of compilation at first, 1 s from the cache."""
     camera = Camera(
         name="warm-up",
         width=16,

@@ -1,0 +1,162 @@
+"""Time and memory of scopes and of the hazard pass over the size of the table (D§6 Scopes, D§11 targets).
+
+    python -m benchmarks.scopes --rows 1000000 5000000 20000000 --views 16
+
+A synthetic table of clusters in Morton order, and two steps of views on a ring inside it, looking across. Times are
+medians, CPU beside wall: only CPU time counts on a machine that does other things too. `plain_ms` is the hazard pass
+from unpacked masks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from numba import njit
+from numpy.typing import NDArray
+
+from odin.bitmap import count, words
+from odin.hazards import NONE, classify, classify_reference, group_rows
+from odin.inflation import Inflation
+from pipelines.camera import Camera
+from pipelines.columns import GEOMETRY
+from pipelines.reference.morton import morton_order
+from pipelines.render.cull import cull_packed
+from pipelines.render.cull_kernels import BLOCK, bound_block, fill_balls, may_touch
+from pipelines.render.vectors import ROW
+from pipelines.render.view import load_view, pack_camera
+
+T = TypeVar("T")
+REPEATS = 5
+CLUSTERS = 400
+HALF_SIZE = 10.0  # of the cube of cluster centres
+RING = 6.0  # radius of the cameras' ring
+
+
+def make_table(rows: int, columns: int, seed: int) -> NDArray[np.float32]:
+    """float32 [rows, columns] in Morton order; only the geometry is filled in. Clusters are 0.4 wide, rows about
+    0.01."""
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(-HALF_SIZE, HALF_SIZE, (CLUSTERS, 3)).astype(np.float32)
+    xyz = rng.standard_normal((rows, 3), np.float32) * np.float32(0.4)
+    xyz += centres[rng.integers(0, CLUSTERS, rows)]
+    table = np.zeros((rows, columns), np.float32)
+    table[:, :3] = xyz[morton_order(xyz)]
+    table[:, 3:6] = rng.standard_normal((rows, 3), np.float32) * np.float32(0.5) - np.float32(4.5)
+    table[:, 6] = 1.0
+    return table
+
+
+def make_cameras(views: int) -> list[Camera]:
+    """640×480 pixels, 60° wide, evenly on the ring, looking through its centre."""
+    cameras: list[Camera] = []
+    for angle in 2.0 * np.pi * (np.arange(views) + 0.3) / views:
+        eye = RING * np.array([np.cos(angle), np.sin(angle), 0.1])
+        forward = -eye / np.linalg.norm(eye)
+        right = np.cross(forward, [0.0, 0.0, 1.0])
+        right /= np.linalg.norm(right)
+        rotation = np.stack([right, np.cross(forward, right), forward])
+        cameras.append(
+            Camera(
+                name=f"{len(cameras)}",
+                width=640,
+                height=480,
+                fx=554.0,
+                fy=554.0,
+                cx=320.0,
+                cy=240.0,
+                rotation=rotation,
+                translation=-rotation @ eye,
+            )
+        )
+    return cameras
+
+
+@njit(**{**ROW, "cache": False})
+def tested_blocks(geometry: NDArray, level: NDArray, zero: NDArray, views: NDArray) -> int:
+    """Pairs of block and view whose rows have to be tested one by one."""
+    balls, tested = np.zeros(5 * BLOCK), 0
+    for first in range(0, geometry.shape[0], BLOCK):
+        fill_balls(geometry, level, zero, zero, first, balls)
+        middle, radius, scale2 = bound_block(balls)
+        for v in range(views.shape[0]):
+            tested += may_touch(middle, radius, scale2, load_view(views[v]))
+    return tested
+
+
+def timed(name: str, call: Callable[[], T]) -> tuple[T, dict[str, float]]:
+    """Result of the call, and the medians of its wall and CPU time in ms; the first call compiles."""
+    result, wall, cpu = call(), [], []
+    for _ in range(REPEATS):
+        started, used = time.perf_counter(), time.process_time()
+        call()
+        wall.append(1e3 * (time.perf_counter() - started))
+        cpu.append(1e3 * (time.process_time() - used))
+    return result, {f"{name}_wall_ms": statistics.median(wall), f"{name}_ms": statistics.median(cpu)}
+
+
+def measure(rows: int, columns: int, ranks: int, unit: int, seed: int) -> dict[str, Any]:
+    """One line of the table; `X_ms` is CPU time."""
+    views, none = ranks * unit, Inflation.none(rows)
+    geometry, cameras = make_table(rows, columns, seed)[:, GEOMETRY], make_cameras(2 * views)
+    a, scopes_ms = timed("scopes", lambda: cull_packed(geometry, cameras[:views], none))
+    b = cull_packed(geometry, cameras[views:], none)
+    shape = {"ranks": ranks, "unit": unit, "rows": rows}
+    (last, first, hazards), hazards_ms = timed("hazards", lambda: classify(a, a, b, b, **shape))
+    _, plain_ms = timed("plain", lambda: classify_reference(a, a, b, b, **shape))
+    # As for segments: urgent rows by the position that needs them, the rest of W(A), all others.
+    label = np.where(last == NONE, unit + 1, np.minimum(first, unit)).astype(np.uint8)
+    _, group_ms = timed("group", lambda: group_rows(label, unit + 2))
+    packed = np.stack([pack_camera(camera) for camera in cameras[:views]])
+    tested = tested_blocks(geometry, none.level, none.shift, packed)
+    return {
+        "rows": rows,
+        "views": f"{ranks}·{unit}",
+        **scopes_ms,
+        "scopes_ns_per_row_view": 1e6 * scopes_ms["scopes_ms"] / (rows * views),
+        **hazards_ms,
+        "hazards_ns_per_row": 1e6 * hazards_ms["hazards_ms"] / rows,
+        "plain_ms": plain_ms["plain_ms"],
+        **group_ms,
+        "rows_in_scope": count(a) / (rows * views),
+        "blocks_rejected": 1.0 - tested / (words(rows) * views),
+        "conflicts": hazards.waw / rows,
+        "bitmaps_mb": (a.nbytes + b.nbytes) / 1e6,
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print one line per size, write them as CSV if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--views", type=int, default=16, help="views of a step (default 16)")
+    parser.add_argument("--ranks", type=int, default=2, help="ranks that share them (default 2)")
+    parser.add_argument("--columns", type=int, default=59, help="columns of the table, of which 11 are read")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--csv", type=Path, help="write the table here too")
+    given = parser.parse_args(arguments)
+    if (
+        given.ranks < 1
+        or given.views < 1
+        or given.views % given.ranks
+        or min(given.rows) < 1
+        or given.columns < GEOMETRY.stop
+    ):
+        parser.error("--views must be a multiple of --ranks, --rows positive, --columns at least 11")
+    unit = given.views // given.ranks
+    frame = pd.DataFrame([measure(n, given.columns, given.ranks, unit, given.seed) for n in given.rows])
+    print(frame.T.to_string(header=False, float_format="{:.3f}".format))
+    if given.csv:
+        frame.to_csv(given.csv, index=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,226 @@
+"""The process transport on NCCL: collectives on their own lane, events instead of host waits (D§7, RUNTIME.md 6).
+
+A launch records an event on COMPUTE, after the last write of its slice, and the collective waits for it on
+COMMUNICATION. `Handle.wait` holds COMPUTE back until the sum is there. The host never waits inside a step; when each
+rank joined and when each sum arrived is read off events by `settle`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+from odin.comm.deferred import DeferredArrival
+from odin.comm.transport import Arrival
+from odin.comm.watchdog import Watchdog
+from odin.device.clock import EventClock, Stamp
+from odin.device.streams import Event, Lane
+from odin.errors import InputError
+
+_OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
+_PAUSE = 1e-4  # between looks at an event, outside steps
+
+
+class Work(Protocol):
+    """A collective under way."""
+
+    def wait(self) -> object:
+        """Hold the current stream, not the host, until it is complete."""
+        ...
+
+
+class Communicator(Protocol):
+    """A group of ranks for one purpose. Collectives complete in launch order."""
+
+    def all_reduce(self, tensor: torch.Tensor, op: str) -> Work:
+        """Start a `sum` or `max` over ranks, in place, behind what is on the current stream."""
+        ...
+
+    def abort(self) -> None:
+        """Give up everything under way."""
+        ...
+
+
+class NcclCommunicator:
+    """One NCCL communicator. Its own timeout ends the process without a word about the rank, so it is set to twice
+    the watchdog's patience and only acts where that has failed."""
+
+    def __init__(self, purpose: str, store: dist.Store, rank: int, ranks: int, patience: timedelta) -> None:
+        if os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0") != "0":
+            raise InputError(
+                "TORCH_NCCL_BLOCKING_WAIT makes every wait for a collective stop the host, so that nothing overlaps. "
+                "Unset it and start again."
+            )
+        options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+        options._timeout = 2 * patience
+        self._group = dist.ProcessGroupNCCL(dist.PrefixStore(f"odin-{purpose}", store), rank, ranks, options)
+
+    def all_reduce(self, tensor: torch.Tensor, op: str) -> Work:
+        """Start a sum or maximum behind the current stream. NCCL has a stream of its own; `wait` comes back from it."""
+        options = dist.AllreduceOptions()
+        options.reduceOp, options.asyncOp = _OPS[op], True
+        return self._group.allreduce([tensor], options)  # type: ignore[attr-defined]
+
+    def abort(self) -> None:
+        """Give up everything under way."""
+        self._group.abort()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Communicators:
+    """One communicator per purpose.
+
+    gradients: the asynchronous sums
+    control:   statistics and checks; never at the same time, because two communicators of a device may block each
+               other where ranks get to them in different order
+    """
+
+    gradients: Communicator
+    control: Communicator
+
+    def abort(self) -> None:
+        """Give up everything under way."""
+        self.gradients.abort()
+        self.control.abort()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Launch:
+    """A collective that is not settled yet. `ready`: this rank joined; `finish`: its sum is there."""
+
+    ready: Stamp
+    finish: Stamp
+
+
+class _Handle:
+    """A collective under way; `wait` is for the device. Holds the tensor until then: its memory must not be handed to
+    a kernel on COMPUTE, where it was allocated, while COMMUNICATION still writes it."""
+
+    def __init__(self, tensor: torch.Tensor, wait: Callable[[], None], read: Callable[[], Arrival]) -> None:
+        self.nbytes = tensor.numel() * tensor.element_size()
+        self._tensor: torch.Tensor | None = tensor
+        self._wait, self._read = wait, read
+
+    def wait(self) -> Arrival:
+        """Hold COMPUTE back until the sum is there. Returns at once; the arrival can be read after `settle`."""
+        self._wait()
+        self._tensor = None
+        return DeferredArrival(self._read)
+
+
+class NcclTransport:
+    """Ranks of one host, a device each, for one cell.
+
+    clock:    of this rank's device; the keeper's too
+    watchdog: started here and stopped by `close`
+    """
+
+    def __init__(
+        self, rank: int, ranks: int, communicators: Communicators, clock: EventClock, watchdog: Watchdog
+    ) -> None:
+        self.rank, self.ranks = rank, ranks
+        self._communicators, self._clock, self._watchdog = communicators, clock, watchdog
+        self._streams = clock.streams
+        watchdog.start()
+        self._open: list[_Launch] = []
+        self._last: Event | None = None  # finish of the last launch
+        self._arrivals: list[Arrival] = []
+
+    def all_reduce(self, tensor: torch.Tensor, joined: float) -> _Handle:
+        """Start summing in place behind what COMPUTE holds now.
+
+        joined: when the host got here; not used, as this rank joins when its device gets here
+        """
+        self._watchdog.check()
+        streams, number = self._streams, len(self._arrivals) + len(self._open)
+        ready = self._clock.stamp(Lane.COMPUTE)
+        streams.wait_event(Lane.COMMUNICATION, ready.event)
+        with streams.on(Lane.COMMUNICATION):
+            self._communicators.gradients.all_reduce(tensor, "sum").wait()
+        finish = self._clock.stamp(Lane.COMMUNICATION)
+        self._last = finish.event
+        self._open.append(_Launch(ready=ready, finish=finish))
+        wait, read = partial(streams.wait_event, Lane.COMPUTE, finish.event), partial(self._arrival, number)
+        handle = _Handle(tensor, wait, read)
+        self._watchdog.watch(f"gradients, {handle.nbytes} bytes", partial(streams.reached, finish.event))
+        return handle
+
+    def _arrival(self, number: int) -> Arrival:
+        if number >= len(self._arrivals):
+            raise AssertionError(f"the arrival of collective {number} was read before the transport was settled")
+        return self._arrivals[number]
+
+    def settle(self) -> None:
+        """Make all arrivals so far readable. Every rank calls it together, after a cell or between steps where all is
+        published; blocks the host."""
+        launches, self._open = self._open, []
+        if not launches:
+            return
+        self.barrier()
+        self._clock.anchor()
+        joined = torch.tensor([self._clock.moment(x.ready) for x in launches], dtype=torch.float64)
+        last = joined.clone()
+        self.reduce_now(last, "max")
+        free = self._arrivals[-1].finish if self._arrivals else 0.0
+        for launch, own, latest in zip(launches, joined.tolist(), last.tolist(), strict=True):
+            finish = self._clock.moment(launch.finish)
+            # Clocks of devices agree only so far: a peer cannot have joined after its sum was here.
+            latest = min(latest, finish)
+            start = min(max(latest, free), finish)
+            self._arrivals.append(Arrival(joined=own, last_join=latest, start=start, finish=finish, real=finish))
+            free = finish
+
+    def agree(self, step: int, digest: int) -> None:
+        """Compare the step's cut with those of the neighbouring ranks that were here before, through the rendezvous
+        store. Raises RunError naming them. The device does not wait."""
+        self._watchdog.agree(step, digest)
+
+    def reduce_now(self, tensor: torch.Tensor, op: str = "sum") -> None:
+        """Sum or maximum over ranks, in place, at once; `tensor` may be on the host. Blocks: never inside a step."""
+        self._watchdog.check()
+        streams = self._streams
+        if self._last is not None:
+            streams.wait_event(Lane.COMPUTE, self._last)
+        staged = tensor.to(streams.device)
+        self._communicators.control.all_reduce(staged, op).wait()
+        done = streams.record(Lane.COMPUTE)
+        self._watchdog.watch(f"control, {staged.numel()} of {staged.dtype}", partial(streams.reached, done))
+        while not streams.reached(done):
+            self._watchdog.check()
+            time.sleep(_PAUSE)
+        self._watchdog.check()  # aborted work looks complete
+        if staged is not tensor:
+            tensor.copy_(staged)
+
+    def barrier(self) -> None:
+        """Wait for every rank and for everything under way."""
+        self.reduce_now(torch.zeros(1, dtype=torch.int64))
+
+    def close(self) -> None:
+        """Stop the watchdog and forget the events."""
+        self._watchdog.close()
+        self._open.clear()
+
+
+def connect(store: dist.Store, rank: int, ranks: int, device: torch.device, patience: timedelta) -> Communicators:
+    """NCCL communicators of this rank, connected. All ranks call this together, once per process.
+
+    store: what the ranks meet at
+    """
+    communicators = Communicators(
+        gradients=NcclCommunicator("gradients", store, rank, ranks, patience),
+        control=NcclCommunicator("control", store, rank, ranks, patience),
+    )
+    with torch.cuda.device(device):
+        for communicator in (communicators.gradients, communicators.control):  # NCCL connects on first use
+            communicator.all_reduce(torch.zeros(1, device=device), "sum").wait()
+            torch.cuda.synchronize()
+    return communicators
