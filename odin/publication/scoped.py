@@ -152,13 +152,13 @@ class ScopedPublication(Publication):
     # Scopes -----------------------------------------------------------------------------------------------
 
     def _scope_two_ahead(self, step: int, update: Update) -> None:
-        """Scopes of C at p0 of A: A's update is outstanding on W⁺(A), B's on every row."""
+        """Scopes of C at p0 of A: A's update is outstanding where its zero step was not taken, B's on every row."""
         if self.blocked(step + 1):
             return
         shift_b, growth_b = self._moves(step + 1, update.t + 1)
         shift_a, growth_a = self._moves(step, update.t)
-        level = np.zeros(len(self.recipe.table), np.uint8)
-        level[row_ids(self._written[step], len(level))] = 1
+        level = np.ones(len(self.recipe.table), np.uint8)
+        level[self._cut.outside] = 0
         inflation = Inflation(
             level=level,
             shift=np.array([shift_b, shift_a + shift_b]),

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from odin.audit import Auditor
+from odin.bitmap import row_ids
 from odin.dispatch import Dispatcher
 from odin.evidence import Gate
 from odin.hazards import NONE, classify
@@ -121,6 +122,22 @@ def _(patch: Patch) -> None:
         return moves(self, step, t) if self.ledger.pending(step) is None else (0.0, 0.0)
 
     patch.setattr(ScopedPublication, "_moves", one)
+
+
+@bug(
+    "rows outside W⁺ count as stepped although all are waited for", "paper-quality", Invariant.SCOPE, size=(1, 1, 3, 3)
+)
+def _(patch: Patch) -> None:
+    ahead = ScopedPublication._scope_two_ahead
+
+    def short(self: ScopedPublication, step: int, update: object) -> None:
+        cut, rows = self._cut, len(self.recipe.table)
+        outside = np.setdiff1d(np.arange(rows, dtype=np.int32), row_ids(self._written[step], rows))
+        self._cut = replace(cut, outside=outside)
+        ahead(self, step, update)
+        self._cut = cut
+
+    patch.setattr(ScopedPublication, "_scope_two_ahead", short)
 
 
 # The cut of a step ----------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def visit(scenarios: Iterable[Scenario]) -> int:
 def test_every_pattern_of_a_row_keeps_the_invariants(name: str, lead: int | None) -> None:
     sizes = [(1, 2, 4), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
     states = sum(visit(every_pattern(name, ranks=w, unit=u, steps=s, lead=lead)) for w, u, s in sizes)
-    assert states >= 100_000
+    assert states >= 50_000
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
