@@ -31,7 +31,7 @@ from odin.plan import Blocking, Plan
 from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
 from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event, Frame, Recipe
-from odin.rows import Rows, Update, apply_correction, apply_gradient
+from odin.rows import Update
 from odin.segments import Part, SegmentSpec, two_buckets
 from odin.slot import GradientSlot, Segment
 
@@ -320,17 +320,11 @@ class Publication(ABC):
         columns = int(layout.bounds[hi] - layout.bounds[lo])
         with self.keeper.phase(Phase.UPDATE, rows=len(ids)) as work:
             work.entries = len(ids) * columns
-            rows = Rows(ids=ids, layout=layout, lo=lo, hi=hi)
-            apply_gradient(self.recipe.table.moments, pending.update, rows, pending.slot.values, pending.slot.offsets)
+            self.recipe.table.apply_gradient(pending.update, ids, lo, hi, pending.slot)
 
     def _correct(self, pending: Pending, ids: NDArray[np.int32]) -> None:
         with self.keeper.phase(Phase.CORRECT, rows=len(ids)):
-            slot = pending.slot
-            apply_correction(self.recipe.table.moments, pending.update, self._rows(ids), slot.values, slot.offsets)
-
-    def _rows(self, ids: NDArray[np.int32]) -> Rows:
-        layout = self.recipe.table.layout
-        return Rows(ids=ids, layout=layout, lo=0, hi=len(layout.groups))
+            self.recipe.table.apply_correction(pending.update, ids, pending.slot)
 
     def _account(self, window: Window) -> None:
         if window.step < self.plan.steps - 1:

@@ -45,9 +45,10 @@ def train(
     rows: int = 60,
     budget: Budget | None = None,
     selective: bool = False,
+    adversarial: bool = False,
 ) -> tuple[list[Runtime], list[ToyRecipe], object]:
     def main(transport: object) -> tuple[Runtime, ToyRecipe]:
-        recipe = ToyRecipe(rows, VIEWS, events, lr=lr, selective=selective)
+        recipe = ToyRecipe(rows, VIEWS, events, lr=lr, selective=selective, adversarial=adversarial)
         runtime = Runtime(recipe, plan, arm(name), transport, Keeper(), policy=policy, budget=budget)
         runtime.run()
         return runtime, recipe
@@ -61,6 +62,8 @@ def digest(recipes: list[ToyRecipe]) -> str:
     assert len(digests) == 1, "replicas differ"
     return digests.pop()
 
+
+SOME = settings().max_examples  # fewer where `python -m tests.mutants` asks for fewer
 
 event = st.sampled_from([Event.NONE] * 6 + [Event.DENSIFY, Event.RESET, Event.SH_UP, Event.DENSIFY | Event.RESET])
 
@@ -85,7 +88,7 @@ switched = st.sampled_from(
 budgets = st.one_of(st.none(), st.builds(row_budget, st.integers(0, 60), st.integers(0, 60)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=SOME, deadline=None)
 @given(
     events=st.lists(event, min_size=3, max_size=14),
     ranks=st.integers(1, 3),
@@ -109,6 +112,15 @@ def test_overlap_equals_waiting_bit_for_bit(events, ranks, unit, seed, lr, name,
     assert overlapped_runs[0].publication.payload_bytes == overlapped_runs[-1].publication.payload_bytes
 
 
+@pytest.mark.parametrize("selective", [False, True], ids=["dense", "selective"])
+def test_adversarial_gradients_stay_within_their_scopes(selective: bool) -> None:
+    plan, events = long_run()
+    _, waited, _ = train("barrier-planned", plan, events, selective=selective, adversarial=True)
+    _, overlapped, _ = train("quality", plan, events, selective=selective, adversarial=True)
+    assert digest(waited) == digest(overlapped)
+    assert overlapped[0].missed == 0
+
+
 INEXACT = [
     "throughput", "throughput:rho=off", "throughput:tau=1", "throughput:reads=predicted", "throughput:evidence=local",
     "throughput:evidence=reduced", "throughput:evidence=local:rho=off:reads=predicted", "paper-literal",
@@ -118,7 +130,7 @@ INEXACT = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=SOME * 3 // 5, deadline=None)
 @given(
     events=st.lists(event, min_size=3, max_size=14),
     ranks=st.integers(1, 3),
