@@ -26,6 +26,7 @@ EXACT = [
 GATED = [
     "throughput:rho=off", "throughput:tau=0.7:reads=predicted", "throughput:tau=1:groups=off",
     "throughput:evidence=local:tau=0.8", "throughput:evidence=local:rho=off:reads=predicted",
+    "throughput:evidence=local:rho=off:audit=2",
     "throughput:evidence=reduced:tau=0.8", "throughput:evidence=reduced:rho=off:histograms=on", "paper-literal:tau=1",
 ]  # fmt: skip
 LATE = ["predicted:audit=0", "predicted:audit=2", "hogwild", "hogwild:audit=1"]
