@@ -94,8 +94,8 @@ class _Sorted:
         need[classes.need == DELAYED] = unit
         need[outside] = unit + 2
         ready = np.where(outside, 0, classes.last) if cutting.early != 0 else np.full(len(need), unit - 1, np.uint8)
-        label = (ready.astype(np.uint8) * np.uint8(self.needs) + need).astype(np.uint8)
-        self._ids, self._starts = group_rows(label, unit * self.needs)
+        self._ids, self._starts = _grouped(ready.astype(np.uint8), need, unit, self.needs)
+        self._early = self._fitting(cutting)
         self.outside = self.with_need(unit + 2)
         self.delayed = self.with_need(unit)
 
@@ -106,14 +106,41 @@ class _Sorted:
     def with_need(self, need: int) -> Ids:
         return np.concatenate([self.rows(ready, need) for ready in range(self.unit)])
 
+    def leaving_early(self, ready: int, need: int) -> Ids:
+        return self.rows(ready, need)[: self._early[ready, need]]
+
+    def staying(self, ready: int, need: int) -> Ids:
+        return self.rows(ready, need)[self._early[ready, need] :]
+
+    def _fitting(self, cutting: Cutting) -> NDArray[np.int64]:
+        """How many rows of each class leave early, int64 [U, needs]: in order, until the budget is used up."""
+        size = np.diff(self._starts).reshape(self.unit, self.needs)
+        size[-1] = 0  # the last view's rows are never early
+        if cutting.chunks:
+            size[:, self.unit] = 0
+        if cutting.early is None:
+            return size
+        before = np.cumsum(size).reshape(size.shape) - size
+        return np.clip(cutting.early - before, 0, size)
+
+
+def _grouped(ready: NDArray[np.uint8], need: NDArray[np.uint8], unit: int, needs: int) -> tuple[Ids, NDArray[np.int64]]:
+    """Rows by (ready, need), then id, and where each class begins."""
+    classes = unit * needs
+    if classes <= 256:
+        return group_rows((ready * np.uint8(needs) + need).astype(np.uint8), classes)
+    label = ready.astype(np.uint16) * np.uint16(needs) + need  # units of 15 views and more: a byte would wrap around
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(label, minlength=classes))])
+    return np.argsort(label, kind="stable").astype(np.int32), starts
+
 
 def _early(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
-    """One segment per view but the last. What does not fit stays for `_late`: see `_left`."""
+    """One segment per view but the last. What does not fit stays for `_late`."""
     segments = []
     for ready in range(rows.unit - 1):
         blocks, parts = [], []
         for need in range(rows.needs):
-            taken, _ = _fits(rows, cutting, ready, need)
+            taken = rows.leaving_early(ready, need)
             blocks.append(Block(rows=taken, groups=(*range(cutting.groups), *cutting.visible)))
             parts += _parts(taken, need, cutting)
         spec = SegmentSpec(name="early", blocks=tuple(blocks), launch=view_done(ready), parts=tuple(parts))
@@ -121,33 +148,9 @@ def _early(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
     return segments
 
 
-def _fits(rows: _Sorted, cutting: Cutting, ready: int, need: int) -> tuple[Ids, Ids]:
-    """The rows of a class that leave early, and those that do not fit any more."""
-    mine = rows.rows(ready, need)
-    chunked = cutting.chunks > 0 and need == rows.unit
-    if chunked or cutting.early == 0:
-        return mine[:0], mine
-    if cutting.early is None:
-        return mine, mine[:0]
-    before = sum(
-        len(rows.rows(r, n))
-        for r in range(rows.unit - 1)
-        for n in range(rows.needs)
-        if (r, n) < (ready, need) and not (cutting.chunks and n == rows.unit)
-    )
-    room = max(0, cutting.early - before)
-    return mine[:room], mine[room:]
-
-
-def _left(rows: _Sorted, cutting: Cutting, need: int) -> Ids:
-    """Rows of a need that leave when the step's gradient is complete."""
-    parts = [_fits(rows, cutting, ready, need)[1] for ready in range(rows.unit - 1)]
-    return np.concatenate([*parts, rows.rows(rows.unit - 1, need)])
-
-
 def _late(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
     """Leading colours, urgent geometry, urgent colours, chunks of delayed rows, the rest."""
-    left = [_left(rows, cutting, need) for need in range(rows.needs)]
+    left = [np.concatenate([rows.staying(ready, need) for ready in range(rows.unit)]) for need in range(rows.needs)]
     if not cutting.split:
         everything = (*range(cutting.groups), *cutting.visible)
         urgent = [
