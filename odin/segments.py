@@ -66,7 +66,9 @@ def digest(specs: Sequence[SegmentSpec]) -> int:
     """Hash of a partition, equal on ranks that cut a step alike; 31 bits, so that it fits any store."""
     value = 0
     for spec in specs:
+        launch = spec.launch.kind.value, spec.launch.position
+        value = crc32(repr((spec.name, launch, len(spec.blocks))).encode(), value)
         for block in spec.blocks:
-            value = crc32(repr((spec.name, block.groups, len(block.rows))).encode(), value)
+            value = crc32(repr((block.groups, len(block.rows))).encode(), value)
             value = crc32(block.rows.tobytes(), value)
     return value & 0x7FFFFFFF
