@@ -26,7 +26,7 @@ from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.ledger import Ledger, Pending
 from odin.phases import Category, Phase
-from odin.plan import Plan
+from odin.plan import Blocking, Plan
 from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
 from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event, Frame, Recipe
@@ -140,8 +140,10 @@ class Publication(ABC):
         """The step is over."""
 
     def following(self, step: int) -> Publication:
-        """The policy of the next step: the fallback after a failed audit, the arm's own again after an event."""
-        if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step]:
+        """The policy of the next step: the fallback after a failed audit, the arm's own again after a structural
+        event, or after a checkpoint, because a resumed run does not know of the audit."""
+        ends = int(Blocking.STRUCTURAL | Blocking.CHECKPOINT)
+        if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step] & ends:
             return self.home
         if self.auditor is not None and self.fallback is not None and self.auditor.failed_at(step):
             return self.fallback
