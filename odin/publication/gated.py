@@ -28,7 +28,7 @@ from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.points import CLOSE, Point, geometry
 from odin.publication.delays import Delays, delays
-from odin.publication.layout import DELAYED, REST, Classes, Cutting
+from odin.publication.layout import CHUNK, DELAYED, REST, Classes, Cutting
 from odin.publication.scoped import ScopedPublication
 from odin.recipe import Frame
 from odin.segments import Part
@@ -249,7 +249,7 @@ class ChunkedPublication(GatedPublication):
         super()._publish(step, point)
 
     def _publish_chunks(self, pending: Pending) -> None:
-        chunks = [(s, p) for s, p in pending.due[CLOSE] if s.name.startswith("chunk")]
+        chunks = [(s, p) for s, p in pending.due[CLOSE] if s.name.startswith(CHUNK)]
         last = self._last_failing(pending, chunks)
         if last is None:
             return

@@ -25,6 +25,7 @@ from odin.segments import Block, Part, SegmentSpec
 Ids = NDArray[np.int32]
 
 DELAYED = 254  # B may read the row, but does not wait for it
+CHUNK = "chunk"
 REST = NONE  # written in A and not read in B
 
 
@@ -99,7 +100,11 @@ def lay_out(classes: Classes, cutting: Cutting) -> Cut:
 def _digest(classes: Classes, segments: Sequence[SegmentSpec]) -> int:
     """Rows enter through their classes, which order them; what was cut off where enters through the sizes."""
     sizes = repr([(s.name, s.launch, [(b.groups, len(b.rows)) for b in s.blocks]) for s in segments])
-    return crc32(classes.need.data, crc32(classes.last.data, crc32(sizes.encode()))) & 0x7FFFFFFF
+    value = crc32(classes.need.data, crc32(classes.last.data, crc32(sizes.encode())))
+    for spec in segments:
+        if spec.name.startswith(CHUNK):  # rows of chunks have an order of their own
+            value = crc32(spec.blocks[0].rows.tobytes(), value)
+    return value & 0x7FFFFFFF
 
 
 class _Sorted:
@@ -254,7 +259,7 @@ def _chunks(delayed: Ids, cutting: Cutting) -> list[SegmentSpec]:
     pieces = np.array_split(cutting.rank_of(delayed), cutting.chunks)
     return [
         SegmentSpec(
-            name=f"chunk {k + 1}",
+            name=f"{CHUNK} {k + 1}",
             blocks=(Block(rows=piece, groups=everything),),
             parts=(Part(due=CLOSE, rows=piece, lo=0, hi=cutting.groups, corrects=cutting.corrects),),
         )
