@@ -72,8 +72,10 @@ class Keeper:
     def counted_as(self, category: Category) -> Iterator[None]:
         """Count every phase inside as `category`, whatever it does: a recomputed view is no useful work."""
         outer, self._counted_as = self._counted_as, category
-        yield
-        self._counted_as = outer
+        try:
+            yield
+        finally:
+            self._counted_as = outer
 
     @contextmanager
     def phase(self, phase: Phase, *, rows: int = 0, pixels: int = 0) -> Iterator[Work]:

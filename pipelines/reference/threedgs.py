@@ -173,8 +173,10 @@ class GaussianSplatting:
     def unobserved(self) -> Iterator[None]:
         """Views inside leave no trace in the densification statistics."""
         self._observing = False
-        yield
-        self._observing = True
+        try:
+            yield
+        finally:
+            self._observing = True
 
     def pixel_change(self, a: GaussianFrame, b: GaussianFrame) -> float:
         """Largest difference of a pixel's channel between two renderings of one view."""

@@ -8,6 +8,7 @@ import pytest
 
 from odin.arms import _SWITCHES, ARMS, Arm, Dispatch, Evidence, Order, Reads, Waits, arm
 from odin.errors import InputError
+from odin.publication import WaitingPublication
 from odin.runtime import POLICIES, policy_of
 
 
@@ -24,6 +25,7 @@ def test_the_table_is_that_of_the_design() -> None:
     assert [name for name, a in ARMS.items() if a.exact] == ["barrier-planned", "paper-quality", "quality"]
     assert {name for name, a in ARMS.items() if a.order is not Order.PLAN} == {
         "barrier",
+        "ddp",
         "without-SDS",
         "hogwild",
         "overlap-without-locality",
@@ -41,7 +43,10 @@ def test_the_table_is_that_of_the_design() -> None:
 def test_every_arm_has_a_name_of_its_own_and_a_policy() -> None:
     assert all(a.name == name == a.base for name, a in ARMS.items())
     for name, a in ARMS.items():
-        assert (policy_of(a) is POLICIES[a.waits]) if a.waits is not Waits.DDP else name == "ddp"
+        if a.waits is Waits.DDP:
+            assert name == "ddp"
+        else:
+            assert policy_of(a) is (POLICIES[a.waits] if a.sas else WaitingPublication)
 
 
 def test_an_arm_without_switches_is_the_one_of_the_table() -> None:

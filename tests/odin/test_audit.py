@@ -94,7 +94,7 @@ def test_the_error_is_that_of_the_whole_step(monkeypatch: pytest.MonkeyPatch) ->
         return record
 
     monkeypatch.setattr(Auditor, "run", run)
-    monkeypatch.setattr("odin.audit.LIMIT", NEVER)
+    monkeypatch.setattr("odin.audit.AUDIT_LIMIT", NEVER)
     plan, events = quiet(10, MEETING)
     runs, _, _ = train("predicted:audit=3", plan, events)
     assert [a.step for a in audits(runs)] == [3, 6, 9]
@@ -145,7 +145,7 @@ def test_the_reference_is_the_gradient_at_published_values(monkeypatch: pytest.M
 )
 def test_an_audit_leaves_the_run_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradient that is exchanged is the one that was read late, statistics count every view once."""
-    monkeypatch.setattr("odin.audit.LIMIT", NEVER)
+    monkeypatch.setattr("odin.audit.AUDIT_LIMIT", NEVER)
     plan, events = long_run()
     plain, without, _ = train(f"{name}:audit=0", plan, events)
     runs, audited, _ = train(f"{name}:audit=2", plan, events)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odin.arms import Dispatch
-from odin.dispatch import ROW_IN_FRAGMENTS, Dispatcher, ViewCosts, assign
+from odin.dispatch import ROW_IN_FRAGMENTS, Dispatcher, ViewCosts, assign, view_cost
 from odin.keeper import Keeper
 from odin.plan import Plan
 from tests.odin.test_exactness import digest, long_run, train
@@ -61,26 +61,22 @@ def test_no_assignment_ends_earlier(ranks: int, seed: int) -> None:
 
 def test_a_view_that_was_never_visited_counts_as_the_mean() -> None:
     costs, units = ViewCosts(6), np.array([[0, 1], [2, 3]])
-    rows = np.zeros((2, 2), np.int64)
-    assert costs.unit_costs(units, rows).tolist() == [0.0, 0.0]
+    assert costs.unit_costs(units).tolist() == [0.0, 0.0]
     costs.learn(np.array([0, 3]), np.array([100, 300]))
-    assert costs.unit_costs(units, rows).tolist() == [100.0 + 200.0, 200.0 + 300.0]
+    assert costs.unit_costs(units).tolist() == [100.0 + 200.0, 200.0 + 300.0]
     costs.learn(np.array([3, 2]), np.array([500, 0]))
-    assert costs.unit_costs(units, rows).tolist() == [100.0 + 300.0, 300.0 + 500.0]
+    assert costs.unit_costs(units).tolist() == [100.0 + 300.0, 300.0 + 500.0]
 
 
 def test_rows_cost_as_much_as_so_many_fragments() -> None:
-    costs = ViewCosts(2)
-    costs.learn(np.array([0, 1]), np.array([1000, 2000]))
-    rows = np.array([[3], [0]], np.int64)
-    assert costs.unit_costs(np.array([[0], [1]]), rows).tolist() == [1000.0 + 3 * ROW_IN_FRAGMENTS, 2000.0]
+    assert view_cost(Seen(1000, rows=3)) == 1000 + 3 * ROW_IN_FRAGMENTS
 
 
 class Seen:
-    """A frame that composited so many fragments."""
+    """A frame that composited so many fragments of so many rows."""
 
-    def __init__(self, fragments: int) -> None:
-        self.fragments = fragments
+    def __init__(self, fragments: int, rows: int = 0) -> None:
+        self.fragments, self.rows = fragments, np.arange(rows)
 
 
 def plan(steps: int) -> Plan:

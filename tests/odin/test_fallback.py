@@ -18,7 +18,7 @@ from tests.odin.toy import ToyRecipe
 
 @pytest.fixture(autouse=True)
 def every_audit_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odin.audit.LIMIT", -1.0)
+    monkeypatch.setattr("odin.audit.AUDIT_LIMIT", -1.0)
 
 
 def states(windows: list[Window]) -> str:

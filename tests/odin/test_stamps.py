@@ -14,7 +14,6 @@ from odin.errors import RunError
 from odin.keeper import Keeper
 from odin.publication.layout import Cutting, lay_out
 from odin.runtime import Runtime
-from odin.segments import digest
 from tests.odin.test_exactness import VIEWS, long_run
 from tests.odin.test_layout import random_classes
 from tests.odin.threads import run_ranks
@@ -72,10 +71,10 @@ def test_real_cuts_that_differ_in_one_row_differ_on_the_board(tmp_path: Path) ->
     first, second = boards(tmp_path, 2)
     classes = random_classes(200, 2, 1)
     cutting = Cutting(unit=2, groups=2, split=True, early=20, lead=10)
-    first.agree(0, 0, digest(lay_out(classes, cutting).segments))
+    first.agree(0, 0, lay_out(classes, cutting).digest)
     classes.need[np.flatnonzero(classes.last != 255)[0]] ^= 1
     with pytest.raises(RunError, match="differently"):
-        second.agree(0, 1, digest(lay_out(classes, cutting).segments))
+        second.agree(0, 1, lay_out(classes, cutting).digest)
 
 
 class OneRowMore(ToyRecipe):

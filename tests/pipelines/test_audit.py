@@ -36,7 +36,7 @@ def train(name: str) -> list[Runtime]:
 
 
 def test_an_audit_of_real_views_measures_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odin.audit.LIMIT", float("inf"))
+    monkeypatch.setattr("odin.audit.AUDIT_LIMIT", float("inf"))
     audited, plain = train("predicted:audit=3"), train("predicted:audit=0")
     records = audited[0].publication.auditor.records
     assert [a.step for a in records] == [3, 6, 9]
