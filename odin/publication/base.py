@@ -76,7 +76,7 @@ class Publication(ABC):
         """At the start, and after a blocking window before `step`: everything is published, N may be new."""
         table = self.recipe.table
         if not self.ledger.fits(len(table)):
-            with self.keeper.phase(Phase.STRUCTURE, rows=len(table)):
+            with self.keeper.phase(Phase.SLOTS, rows=len(table)):
                 self.ledger.resize(len(table), table.slot_layout)
         if self.dispatcher is not None:
             self.dispatcher.reset()

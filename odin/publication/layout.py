@@ -9,6 +9,7 @@ Legend: N rows, U views per unit, G column groups.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,13 +20,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from odin.hazards import NONE
-from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
+from odin.points import CLOSE, COLOURS, Kind, Point, colour, geometry, view_done
 from odin.segments import Block, Part, SegmentSpec
 
 Ids = NDArray[np.int32]
 
 DELAYED = 254  # B may read the row, but does not wait for it
 CHUNK = "chunk"
+_KINDS = {kind: number for number, kind in enumerate(Kind)}
 REST = NONE  # written in A and not read in B
 
 
@@ -99,8 +101,12 @@ def lay_out(classes: Classes, cutting: Cutting) -> Cut:
 
 def _digest(classes: Classes, segments: Sequence[SegmentSpec]) -> int:
     """Rows enter through their classes, which order them; what was cut off where enters through the sizes."""
-    sizes = repr([(s.name, s.launch, [(b.groups, len(b.rows)) for b in s.blocks]) for s in segments])
-    value = crc32(classes.need.data, crc32(classes.last.data, crc32(sizes.encode())))
+    numbers = array("q")
+    for s in segments:
+        numbers.extend((len(s.name), _KINDS[s.launch.kind], s.launch.position, len(s.blocks)))
+        for b in s.blocks:
+            numbers.extend((len(b.rows), len(b.groups), *b.groups))
+    value = crc32(classes.need.data, crc32(classes.last.data, crc32(numbers)))
     for spec in segments:
         if spec.name.startswith(CHUNK):  # rows of chunks have an order of their own
             value = crc32(spec.blocks[0].rows.tobytes(), value)
