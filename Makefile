@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: headline test check install slow clean
+.PHONY: headline test check install slow mutants clean
 
 install: $(STAMP)
 
@@ -24,6 +24,10 @@ check: $(STAMP)
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not gpu" $(ARGS)
+
+# Bugs seeded into the runtime must make the exactness tests fail.
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants
 
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow $(ARGS)

@@ -1,14 +1,15 @@
 """Does the gradient gate of §4.3 bound what a delayed read does? Review 1's falsifier, beside captures it holds on.
 
     python -m benchmarks.falsifier steps=300
-    python -m benchmarks.falsifier --scenes ../shared/data/bonsai images=images_4 steps=300
+    python -m benchmarks.falsifier --scene ../shared/data/bonsai images=images_4 steps=300
 
 For every scene: train with a barrier in the planner's order and without densification; after each of some steps look
 at the next windows A → B (on *falsifier*: those from a far step to a near one) and print, for each kind of evidence,
 how many of the conflicting rows pass the gate, their share of B's scope (ρ) and of B's squared gradient (energy), and
 the relative L2 error of B's gradient when exactly they are read one update late (stale), or at their
 zero-gradient-step value (predicted), or when all rows are read late (stale_all). Errors are medians with the
-smallest and largest of the windows. Nothing is timed.
+smallest and largest of the windows. Nothing is timed. `densify=true` trains with densification: rows it has made have
+no history, and in the window after it no momentum to predict from.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from benchmarks.gate_window import Training, look_at_window
 from harness.config import load
 from harness.run.workload import Workload, load_workload
 from odin.arms import arm
+from odin.errors import InputError
 from odin.plan import Plan
 
+SCENES = ("falsifier", "rooms")
 AFTER = (20, 60, 120)
 WINDOWS = 4
 
@@ -87,15 +90,19 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, print the table, and write the raw windows as CSV where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--scenes", nargs="+", default=["falsifier", "rooms"])
-    parser.add_argument("--after", nargs="+", type=int, default=list(AFTER))
+    parser.add_argument("--scene", action="append", metavar="NAME", help="default: falsifier, then rooms")
+    parser.add_argument("--after", action="append", type=int, metavar="STEPS", help="default: 20, 60 and 120")
     parser.add_argument("--windows", type=int, default=WINDOWS)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     frames = []
-    for scene in given.scenes:
-        config = load([f"scene={scene}", "densify=false", *given.words])
-        frames.append(measure(load_workload(config, print), after=sorted(given.after), windows=given.windows))
+    try:
+        for scene in given.scene or SCENES:
+            work = load_workload(load([f"scene={scene}", "densify=false", *given.words]), print)
+            frames.append(measure(work, after=sorted(given.after or AFTER), windows=given.windows))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
     frame = pd.concat(frames, ignore_index=True)
     print(summary(frame).to_string(index=False))
     if given.out is not None:

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.bitmap import row_ids, union, unpack
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.plan import Plan
 from odin.recipe import Event
 from odin.rows import Rows, Update, apply_gradient, apply_zero
-from odin.slot import GradientSlot, SegmentSpec
+from odin.segments import Block, SegmentSpec
+from odin.slot import GradientSlot
 from pipelines.reference.threedgs import GaussianSplatting
 
 TAU = 0.2  # the paper's admission parameter
@@ -44,23 +46,27 @@ class Training:
     def _renew(self) -> None:
         table = self.recipe.table
         self._slot = GradientSlot(len(table), table.layout)
-        self._whole = SegmentSpec(name="all", rows=table.every_row, groups=table.layout.every_group)
+        self._whole = SegmentSpec(
+            name="all", blocks=(Block(rows=table.every_row, groups=table.layout.every_group),)
+        )
         self.rows = Rows(ids=table.every_row, layout=table.layout, lo=0, hi=len(table.layout.groups))
         self.history: Norms = np.full(len(table), np.nan)
 
     def reads(self, step: int) -> Mask:
         """R of a step at current values, bool [N]."""
         views = [int(view) for view in self.plan.views(step)]
-        return self.recipe.scope(views, Inflation.none(len(self.recipe.table))).any(axis=0)
+        rows = len(self.recipe.table)
+        return unpack(union(self.recipe.scope(views, Inflation.none(rows))), rows)
 
     def gradient(self, step: int, rank: int) -> Floats:
         """Gradient of one rank's unit at current values, float32 [N, D], summed over its views."""
         views = [int(view) for view in self.plan.units[step, rank]]
-        masks = self.recipe.scope(views, Inflation.none(len(self.recipe.table)))
+        rows = len(self.recipe.table)
+        scopes = self.recipe.scope(views, Inflation.none(rows))
         self._slot.partition([self._whole])
         losses = []
-        for view, mask in zip(views, masks, strict=True):
-            frame = self.recipe.project(view, np.flatnonzero(mask).astype(np.int32), self._keeper)
+        for view, bits in zip(views, scopes, strict=True):
+            frame = self.recipe.project(view, row_ids(bits, rows), self._keeper)
             losses.append(self.recipe.render(frame, self._keeper))
             self._slot.add(1, frame.rows, self.recipe.backward_colours(frame))
             self._slot.add(0, frame.rows, self.recipe.backward_geometry(frame))

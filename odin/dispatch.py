@@ -26,25 +26,30 @@ from odin.recipe import Frame
 ROW_IN_FRAGMENTS = 400.0
 
 
+def view_cost(frame: Frame) -> int:
+    """What a view costs by what it composited and projected, in fragments."""
+    return frame.fragments + round(ROW_IN_FRAGMENTS * len(frame.rows))
+
+
 class ViewCosts:
-    """What each view composited at its last visit; `known` is int64 [V], 0 where it was never visited."""
+    """What each view cost at its last visit, in fragments; `known` is int64 [V], 0 where it was never visited."""
 
     def __init__(self, views: int) -> None:
         self.known = np.zeros(views, np.int64)
 
-    def learn(self, views: NDArray[np.integer], fragments: NDArray[np.int64]) -> None:
-        """Fragments of the views of a published step, both [B]."""
-        self.known[views] = fragments
+    def learn(self, views: NDArray[np.integer], costs: NDArray[np.int64]) -> None:
+        """Costs of the views of a published step, both [B]."""
+        self.known[views] = costs
 
-    def unit_costs(self, units: NDArray[np.integer], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Predicted cost of each unit, in fragments: [W]. units: [W, U] view ids; rows: [W, U] rows in scope, or 0.
+    def unit_costs(self, units: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Predicted cost of each unit: [W]. units: [W, U] view ids.
 
         A view that was never visited counts as the mean of those that were.
         """
-        fragments = self.known[units].astype(np.float64)
+        costs = self.known[units].astype(np.float64)
         seen = self.known[self.known > 0]
-        fragments[fragments == 0] = seen.mean() if len(seen) else 0.0
-        return (fragments + ROW_IN_FRAGMENTS * rows).sum(axis=1)
+        costs[costs == 0] = seen.mean() if len(seen) else 0.0
+        return costs.sum(axis=1)
 
 
 def assign(
@@ -82,6 +87,7 @@ class Dispatcher:
         self._assigned: tuple[int, NDArray[np.int64]] = (-1, np.arange(plan.ranks))
         self._mine: dict[int, NDArray[np.int64]] = {}
         self._sent: dict[int, tuple[Handle, torch.Tensor]] = {}
+        self._looked = 0  # entries of the timeline that were already counted
 
     def reset(self) -> None:
         """All ranks are at the same point."""
@@ -96,7 +102,7 @@ class Dispatcher:
 
     def _assign(self, step: int) -> None:
         units = self._plan.units[step]
-        costs = self._costs.unit_costs(units, np.zeros(units.shape, np.int64))
+        costs = self._costs.unit_costs(units)
         unit = assign(costs, self._ready, self._speed)
         # A rank finishes a step only after all ranks have finished the one before.
         finish = np.maximum(self._ready + costs[unit] / self._speed, self._ready.max())
@@ -106,16 +112,18 @@ class Dispatcher:
     def note(self, step: int, position: int, frame: Frame) -> None:
         """What a view of this rank's unit cost."""
         mine = self._mine.setdefault(step, np.zeros(self._plan.views_per_unit, np.int64))
-        mine[position] = frame.fragments if self._mode is Dispatch.STATE else self._microseconds(step)
+        mine[position] = view_cost(frame) if self._mode is Dispatch.STATE else self._microseconds(step)
 
     def _microseconds(self, step: int) -> int:
-        """Measured time of the step so far, per view."""
+        """Measured time of the step since the last view was noted. All views of a unit are projected before its first
+        blend, so the first one also counts what the others' projections took; the unit's sum is its time."""
         spent = 0.0
-        for entry in reversed(self._keeper.entries):
+        for entry in reversed(self._keeper.entries[self._looked :]):
             if entry.step != step:
                 break
             spent += (entry.end - entry.start) if entry.kind == "phase" else 0.0
-        return int(1e6 * spent / self._plan.views_per_unit)
+        self._looked = len(self._keeper.entries)
+        return int(1e6 * spent)
 
     def send(self, step: int) -> None:
         """Exchange the step's costs; every rank fills in its own unit."""

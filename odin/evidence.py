@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from odin.layout import ColumnLayout
@@ -20,25 +19,9 @@ Ids = NDArray[np.int32]
 Norms = NDArray[np.float32]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _norms(
-    values: NDArray, offsets: NDArray, bounds: NDArray, groups: int, rows: NDArray, scale: float, out: NDArray
-) -> None:
-    for k in range(rows.shape[0]):
-        total = np.float64(0.0)
-        for group in range(groups):
-            source = offsets[group, rows[k]]
-            for c in range(np.uint64(bounds[group + 1] - bounds[group])):
-                value = np.float64(values[source + c])
-                total += value * value
-        out[k] = np.float32(np.sqrt(total) * scale)
-
-
 def row_norms(slot: GradientSlot, layout: ColumnLayout, rows: Ids, scale: float) -> Norms:
     """‖g(p)‖ · scale of `rows`, float32 [R]; 0 marks a row without gradient."""
-    out = np.empty(len(rows), np.float32)
-    _norms(slot.values, slot.offsets, layout.bounds, len(layout.groups), rows, scale, out)
-    return out
+    return slot.norms(rows, layout, scale)
 
 
 def active_mean(norms: Norms) -> float:

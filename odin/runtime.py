@@ -154,7 +154,7 @@ class Runtime:
         self.publication.ledger.require_flushed()
         self.version += 1
         self.recipe.restructure(step, events, self.version, self._reduce, self.keeper)
-        with self.keeper.phase(Phase.STRUCTURE, rows=len(self.recipe.table)):
+        with self.keeper.phase(Phase.REPLICAS, rows=len(self.recipe.table)):
             self.require_equal_replicas(step)
 
     def _reduce(self, tensor: torch.Tensor) -> None:

@@ -51,6 +51,20 @@ def _add(buffer: NDArray, offsets: NDArray, rows: NDArray, gradient: NDArray) ->
             buffer[base + c] += gradient[k, c]
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def _norms(
+    values: NDArray, offsets: NDArray, bounds: NDArray, groups: int, rows: NDArray, scale: float, out: NDArray
+) -> None:
+    for k in range(rows.shape[0]):
+        total = np.float64(0.0)
+        for group in range(groups):
+            source = offsets[group, rows[k]]
+            for c in range(np.uint64(bounds[group + 1] - bounds[group])):
+                value = np.float64(values[source + c])
+                total += value * value
+        out[k] = np.float32(np.sqrt(total) * scale)
+
+
 class GradientSlot:
     """One step's gradient and communication buffer. `values` is float32 [N·D]; `offsets` is int64 [G, N]."""
 
@@ -87,6 +101,12 @@ class GradientSlot:
     def slice(self, segment: Segment) -> torch.Tensor:
         """The segment's elements, sharing storage."""
         return self.tensor[segment.start : segment.stop]
+
+    def norms(self, rows: NDArray[np.int32], layout: ColumnLayout, scale: float) -> NDArray[np.float32]:
+        """‖g(p)‖ · scale of `rows` (int32 [R]) over the columns of `layout`, float32 [R]."""
+        out = np.empty(len(rows), np.float32)
+        _norms(self.values, self.offsets, layout.bounds, len(layout.groups), rows, scale, out)
+        return out
 
     def holdings(self, values: MemoryCategory = MemoryCategory.GRADIENT) -> Iterator[Holding]:
         """What the slot keeps (`odin.memory`); `values` is the category of the gradient itself."""

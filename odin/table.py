@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
-from odin.rows import Moments
+from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
+from odin.slot import GradientSlot
 
 
 class ParameterTable:
@@ -58,6 +59,24 @@ class ParameterTable:
         if self.evidence is None:
             self.evidence = np.full(len(self), np.nan, np.float32)
         return self.evidence
+
+    # The three ways in which a row moves while training; nothing else writes to `moments` between structural events.
+
+    def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: GradientSlot) -> None:
+        """Adam step of groups lo…hi-1 of rows `ids` (int32 [R], each at most once) by the slot's reduced gradient."""
+        rows = Rows(ids=ids, layout=self.layout, lo=lo, hi=hi)
+        apply_gradient(self.moments, update, rows, slot.values, slot.offsets)
+
+    def apply_zero(self, update: Update, ids: NDArray[np.int32]) -> None:
+        """Zero-gradient Adam step of rows `ids`, int32 [R]."""
+        apply_zero(self.moments, update, self._whole(ids))
+
+    def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: GradientSlot) -> None:
+        """Turn the zero-gradient step that rows `ids` (int32 [R]) have taken into the real one."""
+        apply_correction(self.moments, update, self._whole(ids), slot.values, slot.offsets)
+
+    def _whole(self, ids: NDArray[np.int32]) -> Rows:
+        return Rows(ids=ids, layout=self.layout, lo=0, hi=len(self.layout.groups))
 
     @property
     def slot_layout(self) -> ColumnLayout:

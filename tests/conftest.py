@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from platformdirs import user_cache_dir
 
 from harness.store.identity import code_version
@@ -17,6 +17,10 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(user_cache_dir("odin-bench")) 
 
 # CI tries the same examples every time, so that a change is judged by itself; developers' runs keep searching.
 settings.register_profile("ci", derandomize=True)
+# One bad example is enough to kill a mutant; it need not be a small one.
+settings.register_profile(
+    "mutants", derandomize=True, max_examples=15, phases=[Phase.generate], report_multiple_bugs=False
+)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 

@@ -16,6 +16,7 @@ from scipy.optimize import nnls
 
 from odin.errors import InputError
 from odin.keeper import LATE_SECONDS, Entry, Work
+from odin.phases import Category
 
 FEATURES = ("rows", "entries", "fragments", "pixels", "constant")
 MEET_SHARE = 0.999  # share of waits of the warm-up that padding must meet in time
@@ -76,6 +77,9 @@ def fit_profile(name: str, source: str, entries: Iterable[Entry]) -> Profile:
         if entry.kind == "phase":
             by_phase.setdefault(entry.name, []).append(entry)
     fits = {phase: _fit(samples) for phase, samples in by_phase.items()}
+    for phase, samples in by_phase.items():
+        if samples[0].category == Category.STRUCTURAL.value:
+            fits[phase] = _dearest(samples)
     return Profile(
         name=name,
         source=source,
@@ -95,6 +99,17 @@ def _fit(samples: Sequence[Entry]) -> tuple[tuple[float, ...], float]:
     coefficients = solution * typical / scale
     residual = float(np.abs(x @ coefficients - y).sum() / max(y.sum(), 1e-12))
     return tuple(float(c) for c in coefficients), residual
+
+
+def _dearest(samples: Sequence[Entry]) -> tuple[tuple[float, ...], float]:
+    """Structural phases occur once or twice in a warm-up, of a table that will grow: the dearest sample, per row.
+
+    They are the same in all arms and no share of the link is solved from them, so being generous costs only time.
+    """
+    per_row = max(s.cpu / max(s.work.rows, 1) for s in samples)
+    spent = sum(s.cpu for s in samples)
+    excess = sum(per_row * s.work.rows - s.cpu for s in samples) / max(spent, 1e-12)
+    return (per_row, 0.0, 0.0, 0.0, 0.0), float(excess)
 
 
 def stretch_factor(profile: Profile, timelines: Sequence[tuple[Sequence[Entry], Sequence[int]]]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,6 +38,7 @@ class Executed:
     delays: list[Delays]
     payload: list[int]
     late_steps: set[int]
+    late_causes: Counter[str]
     points: list[int]
     origin: float
     initial_rows: int
@@ -75,6 +77,7 @@ def execute(
         delays=getattr(arms_own, "delays", []),
         payload=[publication.payload_bytes.get(s, 0) for s in range(plan.steps)],
         late_steps=keeper.late_steps,
+        late_causes=keeper.late_causes,
         points=keeper.points,
         origin=runtime.records[0].start,
         initial_rows=initial,

@@ -22,6 +22,7 @@ from odin.comm.transport import Reduction, SingleRank, Transport
 # Segments of a step (two per view of a unit and a few more, chunks of the gate), metadata and statistics, and slack for
 # the checks. A stamp is 8 bytes per rank.
 COLLECTIVES_PER_STEP = 32
+COMPUTE_NICE = 5
 
 
 class Group:
@@ -68,7 +69,7 @@ class Group:
         engine = self.spec.config.engine
         transport = GlooTransport(self._in_order, stamps, cuts, link, Reduction(engine.reduce))
         if engine.padded:
-            yield_to_compute()  # here, because ordered sums have a thread that is as old as their transport
+            prefer_communication()  # here, because ordered sums have a thread that is as old as their transport
         return transport
 
     def most(self, value: float) -> float:
@@ -92,18 +93,18 @@ class Group:
         return path.read_text(encoding="utf-8")
 
 
-def yield_to_compute() -> None:
-    """Give every thread but the calling one the lowest priority (Linux; elsewhere nothing happens).
+def prefer_communication() -> None:
+    """Let every other thread of this process go before the calling one, which computes (Linux; elsewhere nothing
+    happens).
 
     Raw gloo communicates on the cores that compute. On a padded run its threads, and the one that sums in rank order,
-    should use the time that padding leaves free, as a network card would use none of it; otherwise they push phases
-    past their deadlines.
+    take the few milliseconds they need at once: computing has slack, but an urgent segment of a few kilobytes has to be
+    there in nominal time. A thread inherits the priority of its maker, and only a privileged user can raise it again.
     """
     tasks, own = Path("/proc/self/task"), threading.get_native_id()
     for task in tasks.iterdir() if tasks.is_dir() else ():
-        if int(task.name) != own:
-            with contextlib.suppress(OSError):  # the thread has just ended
-                os.setpriority(os.PRIO_PROCESS, int(task.name), 19)
+        with contextlib.suppress(OSError):  # the thread has just ended, or may not be raised
+            os.setpriority(os.PRIO_PROCESS, int(task.name), COMPUTE_NICE if int(task.name) == own else 0)
 
 
 def _write(path: Path, text: str) -> None:

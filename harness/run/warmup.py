@@ -1,8 +1,8 @@
 """The warm-up: 40 unpadded, unshaped steps from which phases are priced, padding and link are chosen (D§7); with
 `ddp` among the arms, 10 more.
 
-It runs the initial model of the capture for a few steps under each kind of waiting, with one densification, so
-that every phase of every arm occurs. Its models are thrown away.
+It runs the initial model of the capture for a few steps under each kind of waiting, with one structural event of each
+kind, so that every phase of every arm occurs. Its models are thrown away.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def _section(
     workload: Workload, arm: str, steps: int, make_transport: TransportFactory, *, densify_after: int
 ) -> Executed:
     at = (densify_after,) if arm in _DENSIFYING else ()
-    settings = replace(workload.settings, densify_at=at, reset_at=(), sh_at=())
+    reset, degree = tuple(n + 1 for n in at), tuple(n + 2 for n in at)
+    settings = replace(workload.settings, densify_at=at, reset_at=reset, sh_at=degree)
     recipe = workload.with_settings(settings, steps)
     plan = workload.plan_for(arm_named(arm), settings, steps)
     transport = make_transport(f"warm-up {arm}", UNSHAPED, steps)

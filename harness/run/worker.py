@@ -103,11 +103,12 @@ class Worker:
 
     def _cells(self, calibration: Calibration, *, last_attempt: bool) -> None:
         for index in range(len(self.spec.cells)):
-            for attempt in range(ATTEMPTS):
+            for _ in range(ATTEMPTS):
                 executed, late, started = self._cell(index, calibration)
                 if late <= OVERRUN_LIMIT * executed.plan.steps:
                     break
-                self.group.tell(stage="overrun", late_steps=late, attempt=attempt + 1)
+                causes = dict(executed.late_causes.most_common(4))  # of rank 0, which speaks for the others
+                self.group.tell(stage="overrun", arm=self.spec.cell(index).arm, late_steps=late, causes=causes)
             else:
                 if not last_attempt:
                     raise Overrun

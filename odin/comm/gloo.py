@@ -91,7 +91,7 @@ class GlooTransport:
         nbytes = tensor.numel() * tensor.element_size()
         number = self._times.launched(self._seconds(nbytes))
         self._stamps.join(number, self.rank, joined)
-        handle = _Collective(self._start(tensor), number, self._times, joined, self._link.shaped)
+        handle = _Collective(self._named(self._start(tensor)), number, self._times, joined, self._link.shaped)
         handle.nbytes = nbytes
         return handle
 
@@ -104,6 +104,18 @@ class GlooTransport:
         if self._ordered is not None:
             return self._ordered.launch(tensor).result
         return self._group.allreduce([tensor]).wait  # type: ignore[attr-defined]
+
+    def _named(self, block: Callable[[], object]) -> Callable[[], object]:
+        """The same, but a sum that fails because ranks have cut a step differently says which ones did."""
+
+        def wait() -> None:
+            try:
+                block()
+            except RuntimeError:
+                self._cuts.compare_all()
+                raise
+
+        return wait
 
     def _seconds(self, nbytes: int) -> float:
         link, ranks = self._link, self.ranks

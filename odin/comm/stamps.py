@@ -94,6 +94,15 @@ class CutBoard:
     def agree(self, step: int, rank: int, digest: int) -> None:
         """Enter this rank's cut. Raises RunError if another rank has entered a different one."""
         self._board[step, rank] = digest + 1
+        self._compare(step)
+
+    def compare_all(self) -> None:
+        """Raise RunError if any step was cut differently: asked when a collective has failed, because ranks whose sizes
+        differ learn of it only there."""
+        for step in np.flatnonzero(self._board.any(axis=1)):
+            self._compare(int(step))
+
+    def _compare(self, step: int) -> None:
         said = {r: int(value) for r, value in enumerate(self._board[step]) if value}
         if len(set(said.values())) > 1:
             cuts = ", ".join(f"rank {r}: {value - 1:08x}" for r, value in said.items())

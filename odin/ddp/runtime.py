@@ -23,7 +23,7 @@ from odin.phases import Phase
 from odin.plan import Plan
 from odin.publication import Publication, Window, WindowState
 from odin.recipe import Frame, Recipe
-from odin.rows import Update, apply_gradient
+from odin.rows import Update
 from odin.runtime import Runtime
 
 
@@ -71,7 +71,7 @@ class DdpPublication(Publication):
         update = Update(t=table.t, lr=lr, scale=1.0 / self.plan.global_batch)
         with self.keeper.phase(Phase.UPDATE, rows=len(table)) as work:
             work.entries = len(table) * table.layout.columns
-            apply_gradient(table.moments, update, self._rows(table.every_row), slot.values, slot.offsets)
+            table.apply_gradient(update, table.every_row, 0, len(table.layout.groups), slot)
         self.recipe.published(step)
         self._account(replace(self._window(step), reason=self._reason(step)))
 

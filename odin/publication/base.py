@@ -27,11 +27,11 @@ from odin.keeper import Keeper
 from odin.ledger import Ledger, Pending
 from odin.memory import Holding, MemoryCategory
 from odin.phases import Category, Phase
-from odin.plan import Plan
+from odin.plan import Blocking, Plan
 from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
 from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event, Frame, Recipe
-from odin.rows import Rows, Update, apply_correction, apply_gradient
+from odin.rows import Update
 from odin.segments import Part, SegmentSpec, two_buckets
 from odin.slot import GradientSlot, Segment
 
@@ -76,7 +76,7 @@ class Publication(ABC):
         """At the start, and after a blocking window before `step`: everything is published, N may be new."""
         table = self.recipe.table
         if not self.ledger.fits(len(table)):
-            with self.keeper.phase(Phase.STRUCTURE, rows=len(table)):
+            with self.keeper.phase(Phase.SLOTS, rows=len(table)):
                 self.ledger.resize(len(table), table.slot_layout)
         if self.dispatcher is not None:
             self.dispatcher.reset()
@@ -141,8 +141,10 @@ class Publication(ABC):
         """The step is over."""
 
     def following(self, step: int) -> Publication:
-        """The policy of the next step: the fallback after a failed audit, the arm's own again after an event."""
-        if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step]:
+        """The policy of the next step: the fallback after a failed audit, the arm's own again after a structural
+        event, or after a checkpoint, because a resumed run does not know of the audit."""
+        ends = int(Blocking.STRUCTURAL | Blocking.CHECKPOINT)
+        if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step] & ends:
             return self.home
         if self.auditor is not None and self.fallback is not None and self.auditor.failed_at(step):
             return self.fallback
@@ -305,7 +307,7 @@ class Publication(ABC):
             with self.keeper.phase(Phase.CLEAR, rows=len(self.recipe.table)):
                 free.partition(self._specs)
         record = self.auditor.run(step, [int(v) for v in views], rows, slot, free)
-        self._send(step, {spec.launch for spec in self._specs})
+        self._send(step, {CLOSE, *(spec.launch for spec in self._specs)})
         return record.failed
 
     def _window(self, step: int) -> Window:
@@ -318,17 +320,11 @@ class Publication(ABC):
         columns = int(layout.bounds[hi] - layout.bounds[lo])
         with self.keeper.phase(Phase.UPDATE, rows=len(ids)) as work:
             work.entries = len(ids) * columns
-            rows = Rows(ids=ids, layout=layout, lo=lo, hi=hi)
-            apply_gradient(self.recipe.table.moments, pending.update, rows, pending.slot.values, pending.slot.offsets)
+            self.recipe.table.apply_gradient(pending.update, ids, lo, hi, pending.slot)
 
     def _correct(self, pending: Pending, ids: NDArray[np.int32]) -> None:
         with self.keeper.phase(Phase.CORRECT, rows=len(ids)):
-            slot = pending.slot
-            apply_correction(self.recipe.table.moments, pending.update, self._rows(ids), slot.values, slot.offsets)
-
-    def _rows(self, ids: NDArray[np.int32]) -> Rows:
-        layout = self.recipe.table.layout
-        return Rows(ids=ids, layout=layout, lo=0, hi=len(layout.groups))
+            self.recipe.table.apply_correction(pending.update, ids, pending.slot)
 
     def _account(self, window: Window) -> None:
         if window.step < self.plan.steps - 1:

@@ -28,10 +28,9 @@ from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.points import CLOSE, Point, geometry
 from odin.publication.delays import Delays, delays
-from odin.publication.layout import DELAYED, REST, Classes, Cutting
+from odin.publication.layout import CHUNK, DELAYED, REST, Classes, Cutting
 from odin.publication.scoped import ScopedPublication
 from odin.recipe import Frame
-from odin.rows import apply_zero
 from odin.segments import Part
 from odin.slot import Segment
 
@@ -117,12 +116,14 @@ class GatedPublication(ScopedPublication):
         )
         self.delays.append(account)
 
-    def _step_outside(self, step: int) -> None:
-        super()._step_outside(step)
+    def _open_window(self, step: int) -> None:
+        """Predict delayed rows once scopes are taken: the bound is on the step from here, and what turns a predicted
+        step into the real one may be longer."""
+        super()._open_window(step)
         if self.arm.reads is Reads.PREDICTED:
             pending = self._pending(step)
             with self.keeper.phase(Phase.ZERO_STEP, rows=len(self._cut.delayed)):
-                apply_zero(self.recipe.table.moments, pending.update, self._rows(self._cut.delayed))
+                self.recipe.table.apply_zero(pending.update, self._cut.delayed)
 
     def _published(self, pending: Pending) -> None:
         """Remember the norms of the rows that had a gradient."""
@@ -215,10 +216,12 @@ class ChunkedPublication(GatedPublication):
         return hold_ratio(conflicting, norms, int(self.arm.tau * count(union(self._scopes[step + 1]))))
 
     def cutting(self, step: int) -> Cutting:
-        """Delayed rows travel in chunks, those with the largest last norm (or none) first."""
+        """Delayed rows travel in chunks, those with the largest last norm (or none) first. Where the norms of all rows
+        are summed over ranks, nothing leaves before the own gradient is complete: a reduction overwrites it."""
         norms = np.nan_to_num(self.recipe.table.keep_evidence(), nan=np.inf)
         order = lambda ids: ids[np.argsort(-norms[ids], kind="stable")]  # noqa: E731
-        return replace(super().cutting(step), chunks=CHUNKS, rank_of=order)
+        cutting = replace(super().cutting(step), chunks=CHUNKS, rank_of=order)
+        return replace(cutting, early=0, lead=0) if self.arm.evidence is Evidence.REDUCED else cutting
 
     def close(self, step: int) -> None:
         """Look at the own gradient before the reduction overwrites it."""
@@ -246,7 +249,7 @@ class ChunkedPublication(GatedPublication):
         super()._publish(step, point)
 
     def _publish_chunks(self, pending: Pending) -> None:
-        chunks = [(s, p) for s, p in pending.due[CLOSE] if s.name.startswith("chunk")]
+        chunks = [(s, p) for s, p in pending.due[CLOSE] if s.name.startswith(CHUNK)]
         last = self._last_failing(pending, chunks)
         if last is None:
             return

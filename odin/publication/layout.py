@@ -9,6 +9,7 @@ Legend: N rows, U views per unit, G column groups.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,12 +20,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from odin.hazards import NONE
-from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
+from odin.points import CLOSE, COLOURS, Kind, Point, colour, geometry, view_done
 from odin.segments import Block, Part, SegmentSpec
 
 Ids = NDArray[np.int32]
 
 DELAYED = 254  # B may read the row, but does not wait for it
+CHUNK = "chunk"
+_KINDS = {kind: number for number, kind in enumerate(Kind)}
 REST = NONE  # written in A and not read in B
 
 
@@ -98,8 +101,16 @@ def lay_out(classes: Classes, cutting: Cutting) -> Cut:
 
 def _digest(classes: Classes, segments: Sequence[SegmentSpec]) -> int:
     """Rows enter through their classes, which order them; what was cut off where enters through the sizes."""
-    sizes = repr([(s.name, [(b.groups, len(b.rows)) for b in s.blocks]) for s in segments])
-    return crc32(classes.need.data, crc32(classes.last.data, crc32(sizes.encode()))) & 0x7FFFFFFF
+    numbers = array("q")
+    for s in segments:
+        numbers.extend((len(s.name), _KINDS[s.launch.kind], s.launch.position, len(s.blocks)))
+        for b in s.blocks:
+            numbers.extend((len(b.rows), len(b.groups), *b.groups))
+    value = crc32(classes.need.data, crc32(classes.last.data, crc32(numbers)))
+    for spec in segments:
+        if spec.name.startswith(CHUNK):  # rows of chunks have an order of their own
+            value = crc32(spec.blocks[0].rows.tobytes(), value)
+    return value & 0x7FFFFFFF
 
 
 class _Sorted:
@@ -148,10 +159,10 @@ def _joined(parts: list[Ids]) -> Ids:
 
 
 @cache
-def _labels(unit: int, early: bool) -> NDArray[np.uint8]:
-    """Class of a row by (last, need), uint8 [256, 256]; without `early` every row is ready last."""
+def _labels(unit: int, early: bool) -> NDArray[np.uint8] | NDArray[np.uint16]:
+    """Class of a row by (last, need), [256, 256]; without `early` every row is ready last."""
     needs = unit + 3
-    table = np.zeros((256, 256), np.uint8)
+    table = np.zeros((256, 256), np.uint8 if unit * needs <= 256 else np.uint16)  # units of 15 views and more
     for last in range(256):
         outside = last == NONE
         ready = (0 if outside else min(last, unit - 1)) if early else unit - 1
@@ -254,7 +265,7 @@ def _chunks(delayed: Ids, cutting: Cutting) -> list[SegmentSpec]:
     pieces = np.array_split(cutting.rank_of(delayed), cutting.chunks)
     return [
         SegmentSpec(
-            name=f"chunk {k + 1}",
+            name=f"{CHUNK} {k + 1}",
             blocks=(Block(rows=piece, groups=everything),),
             parts=(Part(due=CLOSE, rows=piece, lo=0, hi=cutting.groups, corrects=cutting.corrects),),
         )

@@ -14,7 +14,6 @@ from odin.arms import Reads
 from odin.phases import Phase
 from odin.publication.base import Publication
 from odin.publication.window import Window, WindowState
-from odin.rows import apply_zero
 
 
 class PredictedPublication(Publication):
@@ -28,7 +27,7 @@ class PredictedPublication(Publication):
         if self.arm.reads is Reads.PREDICTED:
             with self.keeper.phase(Phase.ZERO_STEP, rows=rows):
                 update = self._pending(step).update
-                apply_zero(self.recipe.table.moments, update, self._rows(self.recipe.table.every_row))
+                self.recipe.table.apply_zero(update, self.recipe.table.every_row)
         self._account(Window(step=step, state=WindowState.CLEAR, delayed_rows=rows, write_rows=rows, rows=rows))
 
     def _finish(self, step: int) -> None:

@@ -24,7 +24,7 @@ from odin.points import CLOSE
 from odin.publication.base import Publication
 from odin.publication.layout import NO_CUT, Classes, Cutting, lay_out
 from odin.publication.window import Window, WindowState, state_of
-from odin.rows import Update, apply_zero
+from odin.rows import Update
 
 Bits = NDArray[np.uint64]
 
@@ -109,7 +109,7 @@ class ScopedPublication(Publication):
         """Rows without a gradient take their Adam step at once."""
         pending = self._pending(step)
         with self.keeper.phase(Phase.ZERO_STEP, rows=len(self._cut.outside)):
-            apply_zero(self.recipe.table.moments, pending.update, self._rows(self._cut.outside))
+            self.recipe.table.apply_zero(pending.update, self._cut.outside)
 
     def _window(self, step: int) -> Window:
         rows, written = len(self.recipe.table), count(self._written[step])
@@ -152,13 +152,13 @@ class ScopedPublication(Publication):
     # Scopes -----------------------------------------------------------------------------------------------
 
     def _scope_two_ahead(self, step: int, update: Update) -> None:
-        """Scopes of C at p0 of A: A's update is outstanding on W⁺(A), B's on every row."""
+        """Scopes of C at p0 of A: A's update is outstanding where its zero step was not taken, B's on every row."""
         if self.blocked(step + 1):
             return
         shift_b, growth_b = self._moves(step + 1, update.t + 1)
         shift_a, growth_a = self._moves(step, update.t)
-        level = np.zeros(len(self.recipe.table), np.uint8)
-        level[row_ids(self._written[step], len(level))] = 1
+        level = np.ones(len(self.recipe.table), np.uint8)
+        level[self._cut.outside] = 0
         inflation = Inflation(
             level=level,
             shift=np.array([shift_b, shift_a + shift_b]),

@@ -173,8 +173,10 @@ class GaussianSplatting:
     def unobserved(self) -> Iterator[None]:
         """Views inside leave no trace in the densification statistics."""
         self._observing = False
-        yield
-        self._observing = True
+        try:
+            yield
+        finally:
+            self._observing = True
 
     def pixel_change(self, a: GaussianFrame, b: GaussianFrame) -> float:
         """Largest difference of a pixel's channel between two renderings of one view."""
@@ -214,9 +216,11 @@ class GaussianSplatting:
         """Densify, reset opacity, raise the SH degree, in upstream's order."""
         if Event.DENSIFY in events:
             reduce(self.statistics.local)
-            with keeper.phase(Phase.STRUCTURE, rows=len(self.table)):
+            with keeper.phase(Phase.DENSIFY, rows=len(self.table)):
                 self._densify(version)
-        with keeper.phase(Phase.STRUCTURE, rows=len(self.table)):
+        if events == Event.DENSIFY:
+            return
+        with keeper.phase(Phase.EVENT, rows=len(self.table)):
             if Event.RESET in events:
                 self._reset_opacity()
             if Event.SH_UP in events:

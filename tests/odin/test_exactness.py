@@ -23,15 +23,15 @@ from tests.odin.toy import ToyRecipe
 VIEWS = 12
 
 
-def make_plan(steps: int, ranks: int, unit: int, events: list[Event], seed: int) -> Plan:
+def make_plan(steps: int, ranks: int, unit: int, events: list[Event], seed: int, views: int = VIEWS) -> Plan:
     rng = np.random.default_rng(seed)
-    units = np.stack([rng.permutation(VIEWS)[: ranks * unit] for _ in range(steps)])
+    units = np.stack([rng.permutation(views)[: ranks * unit] for _ in range(steps)])
     return Plan(
         units=units.reshape(steps, ranks, unit).astype(np.int32),
         region=np.full(steps, -1, np.int32),
         mixed=np.zeros(steps, bool),
         blocking=np.array([int(bool(e)) for e in events[:-1]], np.int32),
-        train_count=VIEWS,
+        train_count=views,
     )
 
 
@@ -45,9 +45,11 @@ def train(
     rows: int = 60,
     budget: Budget | None = None,
     selective: bool = False,
+    adversarial: bool = False,
+    views: int = VIEWS,
 ) -> tuple[list[Runtime], list[ToyRecipe], object]:
     def main(transport: object) -> tuple[Runtime, ToyRecipe]:
-        recipe = ToyRecipe(rows, VIEWS, events, lr=lr, selective=selective)
+        recipe = ToyRecipe(rows, views, events, lr=lr, selective=selective, adversarial=adversarial)
         runtime = Runtime(recipe, plan, arm(name), transport, Keeper(), policy=policy, budget=budget)
         runtime.run()
         return runtime, recipe
@@ -61,6 +63,8 @@ def digest(recipes: list[ToyRecipe]) -> str:
     assert len(digests) == 1, "replicas differ"
     return digests.pop()
 
+
+SOME = settings().max_examples  # fewer where `python -m tests.mutants` asks for fewer
 
 event = st.sampled_from([Event.NONE] * 6 + [Event.DENSIFY, Event.RESET, Event.SH_UP, Event.DENSIFY | Event.RESET])
 
@@ -85,7 +89,7 @@ switched = st.sampled_from(
 budgets = st.one_of(st.none(), st.builds(row_budget, st.integers(0, 60), st.integers(0, 60)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=SOME, deadline=None)
 @given(
     events=st.lists(event, min_size=3, max_size=14),
     ranks=st.integers(1, 3),
@@ -109,16 +113,26 @@ def test_overlap_equals_waiting_bit_for_bit(events, ranks, unit, seed, lr, name,
     assert overlapped_runs[0].publication.payload_bytes == overlapped_runs[-1].publication.payload_bytes
 
 
+@pytest.mark.parametrize("selective", [False, True], ids=["dense", "selective"])
+def test_adversarial_gradients_stay_within_their_scopes(selective: bool) -> None:
+    plan, events = long_run()
+    _, waited, _ = train("barrier-planned", plan, events, selective=selective, adversarial=True)
+    _, overlapped, _ = train("quality", plan, events, selective=selective, adversarial=True)
+    assert digest(waited) == digest(overlapped)
+    assert overlapped[0].missed == 0
+
+
 INEXACT = [
     "throughput", "throughput:rho=off", "throughput:tau=1", "throughput:reads=predicted", "throughput:evidence=local",
     "throughput:evidence=reduced", "throughput:evidence=local:rho=off:reads=predicted", "paper-literal",
     "paper-literal:tau=1", "predicted", "predicted:audit=3", "predicted:reads=stale", "hogwild", "without-DAS",
     "without-DDS", "without-SAS", "throughput:groups=off:dispatch=static", "predicted:dispatch=time", "hogwild:audit=2",
     "throughput:audit=2", "throughput:evidence=local:audit=2", "throughput:histograms=on",
+    "throughput:evidence=local:audit=3", "throughput:evidence=reduced:audit=2", "paper-literal:early=on:audit=1",
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=SOME * 3 // 5, deadline=None)
 @given(
     events=st.lists(event, min_size=3, max_size=14),
     ranks=st.integers(1, 3),
@@ -146,6 +160,16 @@ def long_run() -> tuple[Plan, list[Event]]:
     events[9] = events[24] = Event.DENSIFY
     events[15] = Event.RESET
     return make_plan(40, 2, 2, events, seed=3), events
+
+
+@pytest.mark.parametrize("unit", [14, 15, 20])
+def test_units_of_many_views_are_exact_as_well(unit: int) -> None:
+    """Ready times and needs of more than 14 views do not fit a byte together."""
+    events = [Event.NONE] * 8
+    plan = make_plan(8, 1, unit, events, seed=0, views=24)
+    _, waited, _ = train("barrier-planned", plan, events, lr=0.1, views=24)
+    _, overlapped, _ = train("quality", plan, events, lr=0.1, views=24)
+    assert digest(waited) == digest(overlapped)
 
 
 def test_windows_open_and_are_accounted() -> None:

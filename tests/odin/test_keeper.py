@@ -7,7 +7,7 @@ import time
 import pytest
 
 from odin.comm.transport import Arrival
-from odin.keeper import Keeper, PaddedKeeper, Work
+from odin.keeper import Keeper, NominalKeeper, PaddedKeeper, Work
 from odin.phases import Phase
 
 
@@ -49,15 +49,68 @@ def test_a_slow_phase_eats_the_slack_of_the_next() -> None:
     assert not keeper.late_steps
 
 
-def test_being_late_at_a_join_counts() -> None:
+class Delivered:
+    """A sum that is there at once and that the link delivers at a given moment."""
+
+    nbytes = 8
+
+    def __init__(self, finish: float) -> None:
+        self.finish = finish
+
+    def wait(self) -> Arrival:
+        return Arrival(joined=0.0, last_join=0.0, start=0.0, finish=self.finish, real=time.monotonic())
+
+
+def late(finish_after: float) -> PaddedKeeper:
+    """Work of 10 ms that takes 30, then a wait for what arrives so long after the start."""
     keeper = PaddedKeeper(price)
-    keeper.begin()
+    origin = keeper.begin()
     keeper.step = 7
     with keeper.phase(Phase.PROJECT):
         time.sleep(0.03)
-    keeper.join()
+    assert keeper.join() == pytest.approx(origin + 0.010)
+    keeper.wait(Delivered(origin + finish_after), "all")
+    return keeper
+
+
+def test_being_late_counts_where_a_rank_goes_on_too_late() -> None:
+    keeper = late(0.015)
     assert keeper.late_steps == {7}
+    assert dict(keeper.late_causes) == {"work up to project": 1}
     assert keeper.entries[-1].name == Phase.OVERRUN.value
+
+
+def test_a_wait_that_lasts_longer_absorbs_it() -> None:
+    keeper = late(0.060)
+    assert not keeper.late_steps
+    assert keeper.entries[1].end - keeper.entries[0].start == pytest.approx(0.060)
+
+
+def test_a_late_sum_counts() -> None:
+    class Slow(Delivered):
+        def wait(self) -> Arrival:
+            time.sleep(0.03)
+            return super().wait()
+
+    keeper = PaddedKeeper(price)
+    origin = keeper.begin()
+    keeper.wait(Slow(origin + 0.01), "all")
+    assert dict(keeper.late_causes) == {"sum of all": 1}
+
+
+def test_nominal_time_reads_no_clock() -> None:
+    def run() -> list:
+        keeper = NominalKeeper(price)
+        assert keeper.begin() == 0.0
+        with keeper.phase(Phase.PROJECT, rows=3):
+            time.sleep(0.001)
+        keeper.wait(Delivered(0.5), "all")
+        with keeper.phase(Phase.BLEND):
+            pass
+        return [(e.name, e.start, e.end) for e in keeper.entries] + [keeper.now()]
+
+    assert run() == run()
+    assert run()[-1] == pytest.approx(0.510)
 
 
 def test_the_wall_clock_keeper_records_what_happened() -> None:

@@ -1,7 +1,8 @@
 """A recipe without images: rows are points on a line, a view reads those within its reach.
 
 Gradients depend nonlinearly on the values read, so reading a row before its update is published changes
-everything after it. Positions move by up to the Adam bound, so scopes must be inflated to stay supersets.
+everything after it. Positions move by up to the Adam bound, so scopes must be inflated to stay supersets: adversarial
+gradients grow from step to step by the factor at which the bound is attained, and push neighbours apart.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 
 from odin.bitmap import pack
+from odin.bound import BETA1, BETA2
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.layout import ColumnGroup, ColumnLayout
@@ -33,6 +35,7 @@ class ToyFrame:
     rows: np.ndarray
     read: np.ndarray
     geometry: np.ndarray
+    step: int
     colour: np.ndarray | None = None
 
     @property
@@ -53,13 +56,15 @@ class ToyRecipe:
     kinds = MappingProxyType({"geometry": slice(0, 3), "colour": slice(3, 7)})
 
     def __init__(
-        self, rows: int, views: int, events: list[Event], lr: float = 0.02, seed: int = 0, selective: bool = False
-    ) -> None:
+        self, rows: int, views: int, events: list[Event], lr: float = 0.02, seed: int = 0, selective: bool = False,
+        adversarial: bool = False,
+    ) -> None:  # fmt: skip
         rng = np.random.default_rng(seed)
         table = rng.normal(size=(rows, LAYOUT.columns)).astype(np.float32)
         table[:, 0] = np.sort(rng.uniform(0, views, rows))
         self.table = ParameterTable(torch.from_numpy(table), LAYOUT, selective=selective)
         self.lr, self.events, self.seed = lr, events, seed
+        self.adversarial = adversarial
         self.missed = self.lag = 0
         self._published, self._observed = -1, True
         self.visits = torch.zeros(rows, dtype=torch.int64)
@@ -84,7 +89,7 @@ class ToyRecipe:
             touched = np.flatnonzero(np.abs(position - view - 0.5) <= REACH)
             self.missed += len(np.setdiff1d(touched, rows))
             read = np.abs(position[rows] - view - 0.5) <= REACH
-            return ToyFrame(view, rows, read, self.table.parameters.numpy()[rows, :3].copy())
+            return ToyFrame(view, rows, read, self.table.parameters.numpy()[rows, :3].copy(), keeper.step)
 
     def render(self, frame: ToyFrame, keeper: Keeper) -> float:
         with keeper.phase(Phase.BLEND, rows=len(frame.rows)):
@@ -97,6 +102,8 @@ class ToyRecipe:
 
     def backward_geometry(self, frame: ToyFrame) -> np.ndarray:
         gradient = np.cos(2 * frame.geometry - frame.view) * frame.read[:, None]
+        if self.adversarial:
+            gradient[:, 0] = np.where(frame.rows % 2, 1.0, -1.0) * (BETA2 / BETA1) ** frame.step * frame.read
         if self._observed:
             self.visits[torch.from_numpy(frame.rows[frame.read]).long()] += 1
         return gradient.astype(np.float32)

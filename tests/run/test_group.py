@@ -1,4 +1,4 @@
-"""Threads of a rank on a padded run: whatever communicates yields to what computes."""
+"""Threads of a rank on a padded run: what computes yields to whatever communicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch.distributed as dist
 
 from harness.config import load
-from harness.run.group import Group
+from harness.run.group import COMPUTE_NICE, Group
 from harness.run.spec import RunSpec
 from odin.comm.link import UNSHAPED
 from tests.odin.processes import Ranks, run_processes
@@ -36,7 +36,7 @@ def priorities(here: Ranks) -> dict:
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="priorities of threads are Linux's")
 @pytest.mark.xdist_group("process")
-def test_threads_that_communicate_yield_to_compute_on_a_padded_run(tmp_path: Path) -> None:
+def test_what_computes_yields_to_communication_on_a_padded_run(tmp_path: Path) -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
     for found in run_processes(2, priorities, tmp_path):
         assert not [name for name in found["native false"] if name.startswith("ordered-sums")]
@@ -46,4 +46,4 @@ def test_threads_that_communicate_yield_to_compute_on_a_padded_run(tmp_path: Pat
         assert len([name for name in padded if name.startswith("ordered-sums")]) == 1
         assert len([name for name in padded if name.startswith("gloo")]) > 1
         for name, nice in padded.items():
-            assert nice == (own if name.startswith("MainThread") else 19), name
+            assert nice == (COMPUTE_NICE if name.startswith("MainThread") else 0), name

@@ -35,7 +35,7 @@ def far_cameras(count: int, width: int, height: int) -> list[Camera]:
 
 
 def near_cameras(count: int, width: int, height: int) -> list[Camera]:
-    """`count` views from left to right along the mosaic, which fills the lower two thirds of each."""
+    """`count` views from left to right along the mosaic, which fills half to three quarters of each."""
     cameras = []
     for shot in range(count):
         centre = np.array(

@@ -23,8 +23,8 @@ _POSTS_Y, _POSTS_Z = FAR_Y + _AHEAD * math.cos(ELEVATION), FAR_Z - _AHEAD * math
 _ROW = 2.17  # posts stand at x = -_ROW…_ROW: a far view is 1.1 m wide there
 _PERIOD, _SIDE, _FOOT = 0.37, 0.222, 0.65
 # Tops above the axis, of even and odd posts. On the left more of the mosaic is hidden, which weakens the coupling
-# of that half of the far views to all near ones. Were both halves coupled alike, the planner would visit one near
-# region twice in a row in every second epoch, and the last published gradients there would be those of a near view.
+# of that half of the far views to all near ones. With both halves coupled alike the planner visited one near region
+# twice in a row at every second change of round, and the last gradients published there were those of a near step.
 _TOPS_LEFT, _TOPS_RIGHT = (0.185, 0.111), (0.139, -0.074)
 
 _WHITE: Rgb = (0.95, 0.93, 0.88)

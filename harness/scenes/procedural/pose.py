@@ -17,9 +17,7 @@ def looking(yaw: float, pitch: float) -> Vectors:
     return np.array([right, np.cross(forward, right), forward])
 
 
-def pinhole(
-    name: str, centre: Vectors, rotation: Vectors, size: tuple[int, int], focal: float
-) -> Camera:
+def pinhole(name: str, centre: Vectors, rotation: Vectors, size: tuple[int, int], focal: float) -> Camera:
     """A camera at `centre` [3] with square pixels and a centred principal point.
 
     size:  width and height, pixels
