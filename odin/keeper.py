@@ -1,4 +1,4 @@
-"""Time keeping: phases, waits and joins of one rank, on the wall clock, on nominal times or padded to them (D§7).
+"""Time keeping: phases, waits and joins of one rank, on the wall clock or padded to nominal times (D§7).
 
 Padding is to a deadline. Phases only move the deadline forward by their nominal time, so a slow phase eats the
 next one's slack. A join is stamped with the deadline, which is when this rank nominally gets there; the real
