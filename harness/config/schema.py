@@ -15,6 +15,7 @@ from odin.arms import Waits, arm
 PROCEDURAL_SCENES = ("falsifier", "rooms")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
 MOST_RANKS = 16
+MOST_VIRTUAL = 64
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan
 
 
@@ -66,7 +67,8 @@ class Scene:
 class Engine:
     """What runs the ranks.
 
-    ranks:          W, one process each
+    name:           process (one per rank, wall clock) or virtual (one thread per rank, computed time)
+    ranks:          W, one process or thread each
     views_per_unit: B_gpu, views that a rank trains in a step
     timeout_s:      a rank that has not answered for so long is taken for dead
     padded:         phases are padded to nominal times, so that ranks that share cores do not slow each other
@@ -82,11 +84,19 @@ class Engine:
     reduce: str = "native"
 
     def __post_init__(self) -> None:
-        expect_one_of(self.name, ("process",), key="engine.name")
+        expect_one_of(self.name, ("process", "virtual"), key="engine.name")
+        most, each = (MOST_VIRTUAL, "thread") if self.virtual else (MOST_RANKS, "process")
         expect_at_least(
-            1, key="engine.ranks", value=self.ranks, most=MOST_RANKS, advice="Each rank is a process of this machine."
+            1, key="engine.ranks", value=self.ranks, most=most, advice=f"Each rank is a {each} of this machine."
         )
         expect_one_of(self.reduce, REDUCTIONS, key="engine.reduce")
+        expect(
+            not self.virtual or (self.reduce == "ordered" and not self.padded),
+            key="engine.reduce, engine.padded",
+            value=(self.reduce, self.padded),
+            expected="ordered and false on the virtual engine",
+            advice="Its sums are in rank order and its clock is computed, so there is nothing to pad.",
+        )
         views = self.views_per_unit
         expect_at_least(1, key="engine.views_per_unit", value=views, most=1024, advice="The default is 2.")
         expect(
@@ -96,6 +106,11 @@ class Engine:
             expected="a number of seconds above 0",
             advice="The default is timeout_s=120.",
         )
+
+    @property
+    def virtual(self) -> bool:
+        """Ranks are threads of one process and time is computed."""
+        return self.name == "virtual"
 
     @property
     def global_batch(self) -> int:

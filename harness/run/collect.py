@@ -108,6 +108,8 @@ def _mean(values: list[float]) -> float | None:
 def label_of(workload: Workload) -> schema.Label:
     """The evidence label that this configuration earns (D§1)."""
     engine, link = workload.config.engine, workload.config.link
+    if engine.virtual:
+        return schema.Label.VIRTUAL
     if engine.padded:
         return schema.Label.PADDED
     shaped = link.shaped and engine.ranks > 1
@@ -157,7 +159,7 @@ def measure(
         global_batch=plan.global_batch,
         images=plan.steps * plan.global_batch,
         steps=plan.steps,
-        profile=calibration.name if padded else "none",
+        profile=calibration.name if padded or config.engine.virtual else "none",
         link=schema.Link(name=link.name, beta=link.beta, alpha=link.alpha) if link.shaped else None,
         padding_scale=scale,
         overrun_share=late_steps / plan.steps,

@@ -39,7 +39,7 @@ def launch(spec: RunSpec, on_message: OnMessage) -> None:
     Raises InputError or RunError with the reason of the rank that failed first; the others are ended.
     """
     path = spec.save()
-    ranks = range(spec.config.engine.ranks)
+    ranks = range(1 if spec.config.engine.virtual else spec.config.engine.ranks)
     with _ranks([_start(spec, str(path), rank) for rank in ranks]) as processes:
         messages, listener = _listen(processes[0])
         silent_since = time.monotonic()
@@ -68,7 +68,8 @@ def _patience(spec: RunSpec) -> float:
 
 
 def _start(spec: RunSpec, path: str, rank: int) -> subprocess.Popen:
-    command = [sys.executable, "-m", "harness.run.worker", path, str(rank)]
+    engine = "harness.run.virtual" if spec.config.engine.virtual else "harness.run.worker"
+    command = [sys.executable, "-m", engine, path, str(rank)]
     with spec.log(rank).open("wb") as log:
         return subprocess.Popen(
             command,
