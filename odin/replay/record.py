@@ -1,0 +1,59 @@
+"""A recipe that writes down what re-timing will need while another one trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odin.inflation import Inflation
+from odin.keeper import Keeper
+from odin.phases import Phase
+from odin.plan import Plan
+from odin.recipe import Event, Frame, Recipe, Reduce
+from odin.replay.trajectory import Bits, Trajectory, ViewWork
+
+
+class RecordingRecipe:
+    """Passes every call on to `inner` and keeps a `trajectory`. For arms whose scopes are taken once per step, in
+    order: `quality` and its switches."""
+
+    def __init__(self, inner: Recipe[Any], plan: Plan) -> None:
+        self.inner, self._plan = inner, plan
+        self.trajectory = Trajectory(rows=len(inner.table))
+        self._scoped = -1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def scope(self, views: Sequence[int], inflation: Inflation) -> Bits:
+        """The scopes of the next step that has none yet."""
+        bits = self.inner.scope(views, inflation)
+        self._scoped += 1
+        if [int(v) for v in self._plan.views(self._scoped)] != list(views):
+            raise AssertionError(f"scopes of {list(views)} are not those of step {self._scoped}")
+        self.trajectory.scopes[self._scoped] = bits
+        return bits
+
+    def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> Frame:
+        """Also keeps what a waiting arm would have culled: what is pending lies outside the view either way."""
+        cull = self.inner.scope([view], Inflation.none(len(self.inner.table)))[0]
+        self.trajectory.culls[keeper.step, view] = cull
+        return self.inner.project(view, rows, keeper)
+
+    def render(self, frame: Frame, keeper: Keeper) -> float:
+        """Also keeps the amounts of work that the phases state."""
+        first = len(keeper.entries)
+        loss = self.inner.render(frame, keeper)
+        works = {e.name: e.work for e in keeper.entries[first:] if e.kind == "phase"}
+        blend, key = works[Phase.BLEND.value], (keeper.step, frame.view)
+        self.trajectory.views[key] = ViewWork(entries=blend.entries, fragments=blend.fragments, pixels=blend.pixels)
+        self.trajectory.losses[key] = loss
+        return loss
+
+    def restructure(self, step: int, events: Event, version: int, reduce: Reduce, keeper: Keeper) -> None:
+        """Also keeps the new number of rows."""
+        self.inner.restructure(step, events, version, reduce, keeper)
+        self.trajectory.grown[step] = len(self.inner.table)
