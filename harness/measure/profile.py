@@ -20,8 +20,6 @@ from odin.phases import Category
 
 FEATURES = ("rows", "entries", "fragments", "pixels", "constant")
 MEET_SHARE = 0.999  # share of waits of the warm-up that padding must meet in time
-# A warm-up of 40 steps does not see the rarest stalls of hundreds of steps; a repetition costs more than reserve.
-RESERVE = 1.3
 MIN_STRETCH, MAX_STRETCH = 1.2, 5.0
 
 Price = Callable[[str, Work], float]
@@ -119,7 +117,7 @@ def stretch_factor(profile: Profile, timelines: Sequence[tuple[Sequence[Entry], 
     """
     ratios = [r for entries, points in timelines for r in _interval_ratios(profile, entries, points)]
     wanted = float(np.quantile(ratios, MEET_SHARE)) if ratios else MIN_STRETCH
-    return float(np.clip(wanted * RESERVE, MIN_STRETCH, MAX_STRETCH))
+    return float(np.clip(wanted, MIN_STRETCH, MAX_STRETCH))
 
 
 def _interval_ratios(profile: Profile, entries: Sequence[Entry], points: Sequence[int]) -> list[float]:

@@ -111,7 +111,7 @@ def test_colours_leave_before_the_projection_backward(group) -> None:
     last += ["ddp", "projection_backward", "ddp", "join", "ddp"]
     step = ["clear", "cull", *one, *one, *last, "ddp", "update"]
     dropped = ["clear", "cull", *one, *one, *one]
-    assert keeper.seen == [*step, *dropped, "join", "structure", "ddp_wrap", *step]
+    assert keeper.seen == [*step, *dropped, "join", "replicas", "ddp_wrap", *step]
 
 
 def test_copies_are_counted(group) -> None:
