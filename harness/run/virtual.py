@@ -25,15 +25,15 @@ from harness.measure.windows import windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
 from harness.run.spec import RunSpec
-from harness.run.warmup import Calibration, calibrate, warm_up
+from harness.run.warmup import Calibration, calibrate, sections, warm_up
 from harness.run.workload import Workload, load_workload
 from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import Arm
 from odin.arms import arm as arm_named
-from odin.comm.link import Link
-from odin.comm.transport import SingleRank, Transport
+from odin.comm.link import UNSHAPED, Link
+from odin.comm.transport import Transport
 from odin.comm.virtual import Exchange, VirtualTransport
 from odin.errors import OdinError
 from odin.keeper import NominalKeeper
@@ -89,12 +89,13 @@ class VirtualWorker:
             self._cell(index, calibration)
 
     def _calibrate(self) -> Calibration:
-        """Prices from a warm-up of one rank on this machine; the link is solved for all ranks."""
+        """Prices from a warm-up of two ranks on this machine; the link is solved for all ranks."""
         config = self.workload.config
-        alone = Workload(config=replace(config, engine=replace(config.engine, ranks=1)), capture=self.workload.capture)
-        tell(stage="warm-up", steps=40)
-        timelines = {name: (done.entries, done.points) for name, done in warm_up(alone, _single).items()}
-        calibration = calibrate(self.workload, [timelines])
+        two = Workload(config=replace(config, engine=replace(config.engine, ranks=2)), capture=self.workload.capture)
+        tell(stage="warm-up", steps=sum(sections(two).values()))
+        seen = run_threads(2, UNSHAPED, lambda t: warm_up(two, lambda name, link, steps: t))
+        timelines = [{name: (done.entries, done.points) for name, done in one.items()} for one in seen]
+        calibration = calibrate(self.workload, timelines)
         write_text(self.store.root / "profiles" / f"{calibration.name}.json", calibration.to_json())
         tell(stage="calibrated", compute=calibration.compute)
         return calibration
@@ -134,10 +135,6 @@ class VirtualWorker:
         on_step = told if transport.rank == 0 else None
         budget = calibration.budget(transport.ranks)
         return execute(self.workload, arm, transport, keeper, budget=budget, on_step=on_step)
-
-
-def _single(name: str, link: Link, steps: int) -> Transport:
-    return SingleRank()
 
 
 class _Teller:

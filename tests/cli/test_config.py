@@ -93,7 +93,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Engine(views_per_unit=0), "engine.views_per_unit=0"),
     (lambda: Engine(timeout_s=0.0), "engine.timeout_s=0"),
     (lambda: Engine(timeout_s=float("nan")), "engine.timeout_s=NaN"),
-    (lambda: Engine(name="virtual"), "engine.name=virtual .*process"),
+    (lambda: Engine(name="slurm"), "engine.name=slurm .*process"),
     (lambda: Scene(test_every=-1), "scene.test_every=-1"),
     (lambda: Scene(test_every=1), "scene.test_every=1 .*no view to train on"),
     (lambda: Scene(path=""), "scene= .*folder"),
