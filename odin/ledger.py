@@ -83,10 +83,6 @@ class Ledger:
         """The entry of a step, if it is pending."""
         return next((p for p in self._pending if p.step == step), None)
 
-    def oldest(self) -> Pending | None:
-        """The pending step that must be published next, if any."""
-        return self._pending[0] if self._pending else None
-
     def done(self, pending: Pending) -> None:
         """Take a fully published step out. Publication is in step order."""
         if pending is not self._pending[0] or not pending.published:

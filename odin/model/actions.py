@@ -5,6 +5,7 @@ Legend: an element is a (group, row) of the table; groups are geometry, colours,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 Rows = tuple[int, ...]
@@ -20,14 +21,14 @@ def column_name(group: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Action:
+class Action(ABC):
     """An action of one rank; `step` is the step that the rank is in."""
 
     step: int
 
+    @abstractmethod
     def text(self) -> str:
         """What happens, for a reader of a trace."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
