@@ -22,7 +22,9 @@ from odin.comm.transport import Reduction, SingleRank, Transport
 # Segments of a step (two per view of a unit and a few more, chunks of the gate), metadata and statistics, and slack for
 # the checks. A stamp is 8 bytes per rank.
 COLLECTIVES_PER_STEP = 32
+# Added to the priority that the run was started with, so that `nice -n -10 odin-bench …` stays ahead of other work.
 COMPUTE_NICE = 5
+STARTED_AT_NICE = os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
 
 
 class Group:
@@ -104,7 +106,8 @@ def prefer_communication() -> None:
     tasks, own = Path("/proc/self/task"), threading.get_native_id()
     for task in tasks.iterdir() if tasks.is_dir() else ():
         with contextlib.suppress(OSError):  # the thread has just ended, or may not be raised
-            os.setpriority(os.PRIO_PROCESS, int(task.name), COMPUTE_NICE if int(task.name) == own else 0)
+            step = COMPUTE_NICE if int(task.name) == own else 0
+            os.setpriority(os.PRIO_PROCESS, int(task.name), STARTED_AT_NICE + step)
 
 
 def _write(path: Path, text: str) -> None:
