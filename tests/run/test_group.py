@@ -46,4 +46,4 @@ def test_what_computes_yields_to_communication_on_a_padded_run(tmp_path: Path) -
         assert len([name for name in padded if name.startswith("ordered-sums")]) == 1
         assert len([name for name in padded if name.startswith("gloo")]) > 1
         for name, nice in padded.items():
-            assert nice == (COMPUTE_NICE if name.startswith("MainThread") else 0), name
+            assert nice == own + (COMPUTE_NICE if name.startswith("MainThread") else 0), name
