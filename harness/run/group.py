@@ -25,6 +25,7 @@ COLLECTIVES_PER_STEP = 32
 # Added to the priority that the run was started with, so that `nice -n -10 odin-bench …` stays ahead of other work.
 COMPUTE_NICE = 5
 STARTED_AT_NICE = os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
+STARTED_AT_PRIORITY = os.sched_getparam(0).sched_priority if hasattr(os, "sched_getparam") else 0
 
 
 class Group:
@@ -102,12 +103,22 @@ def prefer_communication() -> None:
     Raw gloo communicates on the cores that compute. On a padded run its threads, and the one that sums in rank order,
     take the few milliseconds they need at once: computing has slack, but an urgent segment of a few kilobytes has to be
     there in nominal time. A thread inherits the priority of its maker, and only a privileged user can raise it again.
+    A run that was started under a real-time policy (`chrt --rr 10 odin-bench …`, where other work shares the host)
+    stays in it.
     """
     tasks, own = Path("/proc/self/task"), threading.get_native_id()
     for task in tasks.iterdir() if tasks.is_dir() else ():
         with contextlib.suppress(OSError):  # the thread has just ended, or may not be raised
-            step = COMPUTE_NICE if int(task.name) == own else 0
-            os.setpriority(os.PRIO_PROCESS, int(task.name), STARTED_AT_NICE + step)
+            _prefer(int(task.name), computes=int(task.name) == own)
+
+
+def _prefer(task: int, *, computes: bool) -> None:
+    policy = os.sched_getscheduler(0)
+    if policy in (os.SCHED_RR, os.SCHED_FIFO):
+        priority = STARTED_AT_PRIORITY + (0 if computes else 1)
+        os.sched_setscheduler(task, policy, os.sched_param(priority))
+    else:
+        os.setpriority(os.PRIO_PROCESS, task, STARTED_AT_NICE + (COMPUTE_NICE if computes else 0))
 
 
 def _write(path: Path, text: str) -> None:
