@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from harness.measure.breakdown import PARTS
+from harness.report.reduction import EXACT_REFERENCE
 from harness.report.summary import Headline, Numbers
 from harness.report.table import FAILED, failed_lines
 from harness.store.files import replacing, write_text
@@ -80,7 +81,7 @@ def _ratios(axes: Axes, result: Headline) -> None:
         shown.append(result.limit.value)
     for y, row in enumerate(result.rows):
         if row.numbers is None:
-            _failed(axes, 1.0, y)
+            _failed(axes, 1.0, y, _in_same_order(result, row.arm))
             continue
         _dots(axes, y, row.numbers)
         shown += [row.numbers.speedup, *row.numbers.repeats]
@@ -136,8 +137,14 @@ def _parts(axes: Axes, result: Headline) -> None:
     axes.set_xlabel(f"ms per step ({_label(result)})")
 
 
-def _failed(axes: Axes, x: float, y: int) -> None:
-    axes.annotate(FAILED, (x, y), (6, 0), textcoords="offset points", va="center", color="firebrick")
+def _in_same_order(result: Headline, arm: str) -> str:
+    """What an arm that failed against barrier shows against barrier-planned, if it does."""
+    found = next((row.numbers for row in result.same_order if row.arm == arm and row.numbers), None)
+    return f" ({found.speedup:.2f}× barrier-planned)" if found and arm != EXACT_REFERENCE else ""
+
+
+def _failed(axes: Axes, x: float, y: int, more: str = "") -> None:
+    axes.annotate(FAILED + more, (x, y), (6, 0), textcoords="offset points", va="center", color="firebrick")
 
 
 def _milliseconds(numbers: Numbers, part: str) -> float:

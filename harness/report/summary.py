@@ -13,7 +13,8 @@ from harness.report.gates import Outcome, Pair, failures, judge
 from harness.report.reduction import EXACT_REFERENCE, sums_depend_on_layout
 from harness.store.record import Reading, Record
 from harness.store.schema import Measurement, Result
-from odin.arms import AUDIT_LIMIT
+from odin.arms import AUDIT_LIMIT, Order
+from odin.arms import arm as arm_named
 from odin.errors import InputError
 
 BASELINE = "barrier"
@@ -76,10 +77,14 @@ class Row(Record):
 class Headline(Record):
     """Everything that the table and the figure print; they compute nothing.
 
-    limit: speedup at which nothing would be lost
+    rows:       every arm against `barrier`
+    same_order: arms in the plan's order of views against `barrier-planned`, which has the same order; no difference of
+                quality between orders touches these ratios. Empty where there is nothing to compare.
+    limit:      speedup at which nothing would be lost
     """
 
     rows: tuple[Row, ...]
+    same_order: tuple[Row, ...]
     noise: NoiseFloor
     limit: Reading
     caption: str
@@ -103,23 +108,42 @@ def headline(
     if strangers or BASELINE not in arms:
         raise InputError(f"A headline of {', '.join(arms)} needs {BASELINE} and has no place for {strangers}.")
     runs = {arm: tuple(sorted((r for r in results if r.cell.arm == arm), key=_order)) for arm in arms}
-    pairs = {arm: _pair(arm, runs, sequence) for arm in arms}
-    outcomes = {arm: judge(pair) for arm, pair in pairs.items()}
-    passed = [arm for arm in arms if not failures(outcomes[arm])]
-    noise = noise_floor({arm: _times(runs[arm]) for arm in passed})
-    numbers = {arm: _numbers(arm, pairs[arm], noise) for arm in passed}
-    rows = [Row(arm=arm, label=_label(runs[arm]), outcomes=outcomes[arm], numbers=numbers.get(arm)) for arm in arms]
-    base = numbers.get(BASELINE)
+    pairs = {arm: _pair(arm, BASELINE, runs, sequence) for arm in arms}
+    planned = {arm: _pair(arm, EXACT_REFERENCE, runs, sequence) for arm in _in_plan_order(arms)}
+    verdicts = {arm: judge(pair) for arm, pair in pairs.items()}
+    planned_verdicts = {arm: judge(pair) for arm, pair in planned.items()}
+    sound = [
+        arm for arm in arms if not failures(verdicts[arm]) or not failures(planned_verdicts.get(arm, verdicts[arm]))
+    ]
+    noise = noise_floor({arm: _times(runs[arm]) for arm in sound})
+    rows = tuple(_row(arm, pair, verdicts[arm], noise) for arm, pair in pairs.items())
+    base = next((row.numbers for row in rows if row.arm == BASELINE), None)
     best = limit(base.parts) if base else Reading.absent(f"n/a: {BASELINE} failed")
-    text = caption(results, sequence, noise, best, differences)
-    return Headline(rows=tuple(rows), noise=noise, limit=best, caption=text)
+    return Headline(
+        rows=rows,
+        same_order=tuple(_row(arm, pair, planned_verdicts[arm], noise) for arm, pair in planned.items()),
+        noise=noise,
+        limit=best,
+        caption=caption(results, sequence, noise, best, differences),
+    )
 
 
-def _pair(arm: str, runs: dict[str, tuple[Result, ...]], sequence: Sequence[str]) -> Pair:
+def _in_plan_order(arms: Sequence[str]) -> list[str]:
+    """`barrier-planned` and the arms that train the same views in every step; none when there is but one."""
+    same = [arm for arm in arms if arm_named(arm).order is Order.PLAN]
+    return same if EXACT_REFERENCE in same and len(same) > 1 else []
+
+
+def _row(arm: str, pair: Pair, outcomes: tuple[Outcome, ...], noise: NoiseFloor) -> Row:
+    numbers = None if failures(outcomes) else _numbers(arm, pair, noise)
+    return Row(arm=arm, label=_label(pair.arm), outcomes=outcomes, numbers=numbers)
+
+
+def _pair(arm: str, baseline: str, runs: dict[str, tuple[Result, ...]], sequence: Sequence[str]) -> Pair:
     return Pair(
-        baseline=runs[BASELINE],
+        baseline=runs[baseline],
         arm=runs[arm],
-        expected=(sequence.count(BASELINE), sequence.count(arm)),
+        expected=(sequence.count(baseline), sequence.count(arm)),
         reference=tuple(_done(runs.get(EXACT_REFERENCE, ()))),
     )
 

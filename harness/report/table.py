@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.summary import Headline, Numbers, Row
+from harness.report.reduction import EXACT_REFERENCE
+from harness.report.summary import BASELINE, Headline, Numbers, Row
 from harness.store.files import write_text
 from harness.store.record import Reading
 
@@ -81,7 +82,25 @@ SECTIONS: dict[str, tuple[Column, ...]] = {
         Column(key="exact", title="exact", of=lambda n: n.exact),
     ),
 }
+# What the schedule alone brings: the arms of `Headline.same_order`, ratios against `barrier-planned`.
+SAME_ORDER = "Against barrier-planned: the same views in the same order"
+SAME_ORDER_COLUMNS = (
+    Column(key="speedup", title="speedup", of=lambda n: n.speedup, form=".3f", unit="×"),
+    _percent("exposed", "exposed", lambda n: n.against.exposed),
+    _percent("hidden", "hidden", lambda n: n.against.hidden),
+    _percent("hidden_transfer", "hidden-tr.", lambda n: n.against.hidden_transfer),
+    Column(key="psnr_delta_db", title="Δ dB", of=lambda n: n.delta, form="+z.3f"),
+    Column(key="exact", title="exact", of=lambda n: n.exact),
+)
 LEAD = ("arm", "label")
+
+
+def blocks(result: Headline) -> list[tuple[str, tuple[Column, ...], tuple[Row, ...]]]:
+    """What is printed, in order: title, columns, rows."""
+    found = [(title, columns, result.rows) for title, columns in SECTIONS.items()]
+    if result.same_order:
+        found.insert(1, (SAME_ORDER, SAME_ORDER_COLUMNS, result.same_order))
+    return found
 
 
 def print_headline(result: Headline, console: Console | None = None) -> None:
@@ -90,11 +109,11 @@ def print_headline(result: Headline, console: Console | None = None) -> None:
     if not console.is_terminal or console.width < NARROWEST:
         console.file.write(plain_text(result))
         return
-    for title, columns in SECTIONS.items():
+    for title, columns, rows in blocks(result):
         table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
         for index, name in enumerate([*LEAD, *(c.title for c in columns)]):
             table.add_column(name, justify="left" if index < len(LEAD) else "right", no_wrap=True)
-        for row in result.rows:
+        for row in rows:
             style = "" if row.numbers else "red"
             table.add_row(*(Text(cell, style=style) for cell in _cells(row, columns)))
         console.print(table)
@@ -104,35 +123,36 @@ def print_headline(result: Headline, console: Console | None = None) -> None:
 
 def plain_text(result: Headline) -> str:
     """Aligned columns, then failures, the reasons of absent numbers and the caption."""
-    blocks = []
-    for title, columns in SECTIONS.items():
-        lines = [[*LEAD, *(c.title for c in columns)], *(_cells(row, columns) for row in result.rows)]
+    texts = []
+    for title, columns, rows in blocks(result):
+        lines = [[*LEAD, *(c.title for c in columns)], *(_cells(row, columns) for row in rows)]
         width = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-        blocks.append("\n".join([title, *("  ".join(_aligned(line, width)).rstrip() for line in lines)]))
-    return "\n\n".join([*blocks, "\n".join(_notes(result))]) + "\n"
+        texts.append("\n".join([title, *("  ".join(_aligned(line, width)).rstrip() for line in lines)]))
+    return "\n\n".join([*texts, "\n".join(_notes(result))]) + "\n"
 
 
 def markdown(result: Headline) -> str:
     """The tables, failures and the caption."""
-    blocks = []
-    for title, columns in SECTIONS.items():
+    texts = []
+    for title, columns, rows in blocks(result):
         head = [*LEAD, *(c.title for c in columns)]
         rule = ["---"] * len(LEAD) + ["---:"] * len(columns)
-        lines = [head, rule, *(_cells(row, columns) for row in result.rows)]
-        blocks.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return "\n\n".join([*blocks, "  \n".join("\n".join(_notes(result)).splitlines())]) + "\n"
+        lines = [head, rule, *(_cells(row, columns) for row in rows)]
+        texts.append(f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join([*texts, "  \n".join("\n".join(_notes(result)).splitlines())]) + "\n"
 
 
 def csv_text(result: Headline) -> str:
-    """One line per arm with bare numbers (s, shares, dB); an absent one is its reason."""
+    """One line per arm and baseline with bare numbers (s, shares, dB); an absent one is its reason."""
     columns = [column for section in SECTIONS.values() for column in section]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*LEAD, "status", "reason", *(c.key for c in columns)])
-    for row in result.rows:
-        status = "ok" if row.numbers else FAILED
-        values = [_bare(c.of(row.numbers)) if row.numbers else "" for c in columns]
-        writer.writerow([row.arm, row.label, status, row.failure, *values])
+    writer.writerow([*LEAD, "baseline", "status", "reason", *(c.key for c in columns)])
+    for baseline, rows in ((BASELINE, result.rows), (EXACT_REFERENCE, result.same_order)):
+        for row in rows:
+            status = "ok" if row.numbers else FAILED
+            values = [_bare(c.of(row.numbers)) if row.numbers else "" for c in columns]
+            writer.writerow([row.arm, row.label, baseline, status, row.failure, *values])
     return out.getvalue()
 
 
@@ -175,8 +195,15 @@ def _notes(result: Headline) -> list[str]:
 
 
 def failed_lines(result: Headline) -> list[str]:
-    """One sentence for every arm that failed: which gate, and why."""
-    return [f"{FAILED} {row.arm}: {row.failure}." for row in result.rows if row.numbers is None]
+    """One sentence for every arm that failed: which gate, and why. An arm that fails against its own order of views too
+    is said twice only where the reasons differ."""
+    lines = [f"{FAILED} {row.arm}: {row.failure}." for row in result.rows if row.numbers is None]
+    known = {row.arm: row.failure for row in result.rows}
+    return lines + [
+        f"{FAILED} {row.arm} against {EXACT_REFERENCE}: {row.failure}."
+        for row in result.same_order
+        if row.numbers is None and row.failure != known[row.arm]
+    ]
 
 
 def _reasons(result: Headline) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.report.summary import BASELINE, Headline, Numbers, headline
 from harness.report.summary import SEQUENCE as SHIPPED
-from harness.report.summary import Headline, Numbers, headline
 from harness.store.schema import Result
 from odin.errors import InputError
 from tests.store.samples import ARMS, SEQUENCE, cell, measurement, provenance, result, sequence
@@ -66,7 +66,28 @@ def test_a_failed_baseline_fails_every_pair() -> None:
     summary = headline(cells)
     assert not any(row.numbers for row in summary.rows)
     assert summary.limit.reason == "n/a: barrier failed"
-    assert summary.noise.overall.reason == "n/a: no arm ran twice"
+    assert BASELINE not in summary.noise.by_arm
+
+
+def test_what_the_schedule_brings_does_not_depend_on_the_order_of_views() -> None:
+    """A planned order that costs quality fails the pairs against barrier, not those within the order."""
+    cells = [result(r.cell.arm, r.cell.repeat, 1 + 0.004 * r.cell.repeat) for r in sequence()]
+    worse = [_with_psnr(r, -1.2) if r.cell.arm != BASELINE else r for r in cells]
+    summary = headline(worse)
+    assert [row.arm for row in summary.rows if row.numbers] == [BASELINE]
+    assert [row.arm for row in summary.same_order if row.numbers] == ["barrier-planned", "quality", "predicted"]
+    within = {row.arm: row.numbers for row in summary.same_order}
+    assert within["quality"] and within["quality"].speedup == pytest.approx(298 / 240)
+    assert within["quality"].delta.value == pytest.approx(0.0)
+    assert headline(sequence(), SEQUENCE).same_order[0].numbers.exact == "reference"  # type: ignore[union-attr]
+
+
+def _with_psnr(of: Result, delta: float) -> Result:
+    m = of.measurement
+    assert m is not None and m.quality_final.psnr.value is not None
+    psnr = m.quality_final.psnr.model_copy(update={"value": m.quality_final.psnr.value + delta})
+    final = m.quality_final.model_copy(update={"psnr": psnr})
+    return of.model_copy(update={"measurement": m.model_copy(update={"quality_final": final})})
 
 
 def test_without_any_record_every_row_is_failed() -> None:
