@@ -67,7 +67,7 @@ def deltas(frame: pd.DataFrame) -> pd.DataFrame:
     """
     keys = ["scene", "densify", "seed"]
     base = frame[(frame["arm"] == REFERENCE) & (frame["perturb"] == 0)].set_index(keys)[["psnr", "ssim"]]
-    joined = frame.join(base, on=keys, rsuffix="_reference")
+    joined = frame.join(base.add_suffix("_reference"), on=keys)
     joined["delta"] = joined["psnr"] - joined["psnr_reference"]
     joined["delta_ssim"] = joined["ssim"] - joined["ssim_reference"]
     rows = []

@@ -31,10 +31,11 @@ def resolved(config: Config) -> dict[str, Any]:
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """`resolved` without what no number depends on: where the scene's files lie and the watchdog's patience.
+    """`resolved` without what no number depends on: where the scene's files lie, the watchdog's patience and
+    a reserve of padding (the scale that was used is in the measurement).
 
     The scene enters a cell id by its manifest, so the same files under another path are the same cell.
     """
     settings = resolved(config)
-    del settings["scene"]["path"], settings["engine"]["timeout_s"]
+    del settings["scene"]["path"], settings["engine"]["timeout_s"], settings["engine"]["padding_reserve"]
     return settings

@@ -72,6 +72,8 @@ class Engine:
     views_per_unit: B_gpu, views that a rank trains in a step
     timeout_s:      a rank that has not answered for so long is taken for dead
     padded:         phases are padded to nominal times, so that ranks that share cores do not slow each other
+    padding_reserve: what the padding factor that the warm-up asks for is multiplied with; ratios do not depend on it.
+                    More than 1 where other work shares the machine
     reduce:         how gradients are summed over ranks: `native`, the backend's all-reduce, or `ordered`, in rank
                     order, without which exact arms of more than two ranks are not compared bit for bit (D§5)
     """
@@ -81,6 +83,7 @@ class Engine:
     views_per_unit: int = 2
     timeout_s: float = 120.0
     padded: bool = True
+    padding_reserve: float = 1.0
     reduce: str = "native"
 
     def __post_init__(self) -> None:
@@ -105,6 +108,13 @@ class Engine:
             value=self.timeout_s,
             expected="a number of seconds above 0",
             advice="The default is timeout_s=120.",
+        )
+        expect(
+            1.0 <= self.padding_reserve <= 10.0,
+            key="engine.padding_reserve",
+            value=self.padding_reserve,
+            expected="a number from 1 to 10",
+            advice="1 is what the warm-up asks for; 1.3 leaves room where other work shares the machine.",
         )
 
     @property

@@ -94,7 +94,8 @@ class Worker:
                 {name: load_section(folder / f"warm-up-{k}-rank-{r}.json") for k, name in enumerate(names)}
                 for r in range(self.group.ranks)
             ]
-            text = calibrate(self.workload, seen).to_json()
+            found = calibrate(self.workload, seen)
+            text = replace(found, stretch=found.stretch * config.engine.padding_reserve).to_json()
         calibration = Calibration.from_json(self.group.shared("calibration.json", text))
         if rank == 0:
             write_text(self.store.root / "profiles" / f"{calibration.name}.json", calibration.to_json())
