@@ -51,10 +51,9 @@ def train(workload: Workload, name: str, path: Path, stop: int | None = None) ->
     return run_ranks(2, main)[0]
 
 
-GATED = ["throughput", "throughput:evidence=local", "throughput:evidence=reduced", "throughput:reads=predicted"]
 NAMES = [
-    "barrier", "barrier-planned", "quality", "paper-quality", *GATED, "paper-literal", "paper-literal:tau=1",
-    "predicted", "predicted:audit=7", "hogwild", "overlap-without-locality",
+    "barrier", "barrier-planned", "quality", "throughput", "throughput:evidence=local", "throughput:evidence=reduced",
+    "paper-literal", "paper-literal:tau=1", "predicted:audit=7",
 ]  # fmt: skip
 
 
