@@ -99,7 +99,7 @@ class GaussianSplatting:
 
     def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
         """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, uint64 [V, words(N)]."""
-        geometry = self.table.parameters[:, GEOMETRY].numpy()
+        geometry = self.table.moments.p[:, GEOMETRY]  # the parameters' storage; no torch call
         return cull_packed(geometry, self._packed[np.asarray(views)], inflation)
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
