@@ -23,13 +23,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from odin.bitmap import count, words
-from odin.hazards import NONE, classify, classify_reference, group_rows
+from odin.hazards import classify, classify_reference
 from odin.inflation import Inflation
+from odin.publication.layout import Classes, Cutting, lay_out
 from pipelines.camera import Camera
 from pipelines.columns import GEOMETRY
 from pipelines.reference.morton import morton_order
 from pipelines.render.cull import cull_packed
-from pipelines.render.cull_kernels import BLOCK, bound_block, fill_balls, may_touch
+from pipelines.render.cull_kernels import BLOCK, bound_block, fill_balls, judge_box
 from pipelines.render.vectors import ROW
 from pipelines.render.view import load_view, pack_camera
 
@@ -85,9 +86,10 @@ def tested_blocks(geometry: NDArray, level: NDArray, zero: NDArray, views: NDArr
     balls, tested = np.zeros(5 * BLOCK), 0
     for first in range(0, geometry.shape[0], BLOCK):
         fill_balls(geometry, level, zero, zero, first, balls)
-        middle, radius, scale2 = bound_block(balls)
+        middle, half, reach, scale2 = bound_block(balls)
         for v in range(views.shape[0]):
-            tested += may_touch(middle, radius, scale2, load_view(views[v]))
+            some, every = judge_box(middle, half, reach, scale2, load_view(views[v]))
+            tested += some and not every
     return tested
 
 
@@ -111,9 +113,8 @@ def measure(rows: int, columns: int, ranks: int, unit: int, seed: int) -> dict[s
     shape = {"ranks": ranks, "unit": unit, "rows": rows}
     (last, first, hazards), hazards_ms = timed("hazards", lambda: classify(a, a, b, b, **shape))
     _, plain_ms = timed("plain", lambda: classify_reference(a, a, b, b, **shape))
-    # As for segments: urgent rows by the position that needs them, the rest of W(A), all others.
-    label = np.where(last == NONE, unit + 1, np.minimum(first, unit)).astype(np.uint8)
-    _, group_ms = timed("group", lambda: group_rows(label, unit + 2))
+    classes, cutting = Classes(last=last, need=first), Cutting(unit=unit, groups=2, split=True, early=None, lead=None)
+    _, cut_ms = timed("cut", lambda: lay_out(classes, cutting))
     packed = np.stack([pack_camera(camera) for camera in cameras[:views]])
     tested = tested_blocks(geometry, none.level, none.shift, packed)
     return {
@@ -124,9 +125,9 @@ def measure(rows: int, columns: int, ranks: int, unit: int, seed: int) -> dict[s
         **hazards_ms,
         "hazards_ns_per_row": 1e6 * hazards_ms["hazards_ms"] / rows,
         "plain_ms": plain_ms["plain_ms"],
-        **group_ms,
+        **cut_ms,
         "rows_in_scope": count(a) / (rows * views),
-        "blocks_rejected": 1.0 - tested / (words(rows) * views),
+        "blocks_settled": 1.0 - tested / (words(rows) * views),
         "conflicts": hazards.waw / rows,
         "bitmaps_mb": (a.nbytes + b.nbytes) / 1e6,
     }

@@ -55,6 +55,13 @@ def count(bits: NDArray[np.uint64]) -> int:
     return int(_count(np.require(bits, np.uint64, ["C", "W"]).reshape(-1)))
 
 
+def summary(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    """Of sets uint64 [B, K], in one pass: their union uint64 [K], the size of each int64 [B], the size of the union."""
+    together, sizes = np.zeros(bits.shape[1], np.uint64), np.empty(len(bits), np.int64)
+    total = _summary(np.require(bits, np.uint64, ["C", "W"]), together, sizes)
+    return together, sizes, int(total)
+
+
 def full(rows: int) -> NDArray[np.uint64]:
     """The set of all rows, uint64 [K]."""
     bits = np.full(words(rows), ~_U(0))
@@ -83,6 +90,17 @@ def _count(bits: NDArray) -> np.uint64:
     for k in range(_U(bits.shape[0])):
         total += popcount(bits[k])
     return total
+
+
+@njit(nogil=True, cache=True)
+def _summary(bits: NDArray, together: NDArray, sizes: NDArray) -> np.uint64:
+    for b in range(_U(bits.shape[0])):
+        total = _U(0)
+        for k in range(_U(bits.shape[1])):
+            together[k] |= bits[b, k]
+            total += popcount(bits[b, k])
+        sizes[b] = total
+    return _count(together)
 
 
 @njit(nogil=True, cache=True)

@@ -89,6 +89,11 @@ class Dispatcher:
         self._sent: dict[int, tuple[Handle, torch.Tensor]] = {}
         self._looked = 0  # entries of the timeline that were already counted
 
+    @property
+    def costs(self) -> NDArray[np.int64]:
+        """What each view cost at its last published visit, int64 [V], 0 where it was never visited."""
+        return self._costs.known
+
     def reset(self) -> None:
         """All ranks are at the same point."""
         self._ready[:] = 0.0

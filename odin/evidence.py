@@ -1,8 +1,9 @@
-"""Gradient evidence g(p): per-row norms from a slot, kept beside the table (§4.1, §4.3 throughput-first).
+"""Gradient evidence g(p): what per-row norms say (§4.1, §4.3 throughput-first).
 
-Norms run over all columns of a row, so one number stands for the whole primitive.
+Norms (`GradientSlot.norms`) run over all columns of a row, so one number stands for the whole primitive; 0 marks a row
+without gradient.
 
-Legend: N rows, R rows of one call.
+Legend: R rows of one call.
 """
 
 from __future__ import annotations
@@ -12,16 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from odin.layout import ColumnLayout
-from odin.slot import GradientSlot
-
 Ids = NDArray[np.int32]
 Norms = NDArray[np.float32]
-
-
-def row_norms(slot: GradientSlot, layout: ColumnLayout, rows: Ids, scale: float) -> Norms:
-    """‖g(p)‖ · scale of `rows`, float32 [R]; 0 marks a row without gradient."""
-    return slot.norms(rows, layout, scale)
 
 
 def active_mean(norms: Norms) -> float:

@@ -61,7 +61,7 @@ def classify(
     _require_fit(scopes, ranks, unit, rows)
     # Whole words are written; rows past the end are in no scope, and cut off.
     last, first = np.empty(WORD * words(rows), np.uint8), np.empty(WORD * words(rows), np.uint8)
-    dense = (np.require(scope, np.uint64, ["C", "W"]) for scope in scopes)
+    dense = (s if s.flags.carray and s.dtype == np.uint64 else np.require(s, np.uint64, ["C", "W"]) for s in scopes)
     raw, waw, war = _classify(*dense, unit, last.view(np.uint64), first.view(np.uint64))
     return last[:rows], first[:rows], Hazards(raw=int(raw), waw=int(waw), war=int(war))
 
@@ -86,27 +86,10 @@ def classify_reference(
     return last, first, Hazards(raw=count(rb & ~wb & wa), waw=count(wb & wa), war=count(wb & ra & ~wa))
 
 
-def group_rows(label: NDArray[np.uint8], classes: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Rows by label, a stable counting sort: ids int32 [N] ordered by label, then id, and starts int64
-    [classes + 1], so that rows of label c are ids[starts[c] : starts[c + 1]].
-
-    label: uint8 [N], all below `classes`; ValueError otherwise.
-    """
-    label = np.require(label, np.uint8, ["C", "W"])
-    counts = np.zeros(max(classes, 256), np.int64)  # a place for every label, valid or not
-    _histogram(label, counts)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    if starts[classes] != len(label):
-        raise ValueError(f"label {label.max()} is not below {classes}, the number of classes")
-    ids = np.empty(len(label), np.int32)
-    _scatter(label, starts[:-1].copy(), ids)
-    return ids, starts[: classes + 1]
-
-
 def _require_fit(scopes: tuple[NDArray[np.uint64], ...], ranks: int, unit: int, rows: int) -> None:
     expected = (ranks * unit, words(rows))
-    shapes = [scope.shape for scope in scopes]
-    if any(shape != expected for shape in shapes):
+    if any(scope.shape != expected for scope in scopes):
+        shapes = [scope.shape for scope in scopes]
         raise ValueError(f"scopes have shapes {shapes}, expected {expected}: {ranks}·{unit} views, {rows} rows")
     if not 1 <= unit <= NONE:
         raise ValueError(f"a unit has {unit} views, expected 1 to {NONE}")
@@ -200,18 +183,3 @@ def _spread(word: np.uint64) -> np.uint64:
     """
     half = (word & _U(255)) * _U(0x01010101)
     return (((half << _U(32) | half) & _DIAGONAL) + _CARRY) >> _U(7) & _ONES
-
-
-@njit(**_KERNEL)
-def _histogram(label: NDArray, counts: NDArray) -> None:
-    for i in range(_U(label.shape[0])):
-        counts[label[i]] += 1
-
-
-@njit(**_KERNEL)
-def _scatter(label: NDArray, place: NDArray, ids: NDArray) -> None:
-    """`place` [classes] is where the next row of each label goes."""
-    for i in range(_U(label.shape[0])):
-        at = place[label[i]]
-        ids[at] = i
-        place[label[i]] = at + 1

@@ -30,6 +30,7 @@ from odin.publication import (
     UrgentPublication,
     WaitingPublication,
 )
+from odin.publication.knowledge import Knowledge
 from odin.recipe import Event, Frame, Recipe
 from odin.slot import GradientSlot
 
@@ -67,7 +68,8 @@ OnStep = Callable[[StepRecord], None]
 
 
 class Runtime:
-    """Trains a recipe along a plan under one arm. `version` counts structural events so far."""
+    """Trains a recipe along a plan under one arm. `version` counts structural events so far; `knowledge` is what the
+    arm had learnt where it was interrupted."""
 
     def __init__(
         self,
@@ -80,11 +82,15 @@ class Runtime:
         version: int = 0,
         policy: type[Publication] | None = None,
         budget: Budget | None = None,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.recipe, self.plan, self.transport, self.keeper = recipe, plan, transport, keeper
         self.publication = (policy or policy_of(arm))(recipe, plan, transport, keeper, arm, budget=budget)
         if self.publication.auditor is not None:
             self.publication.fall_back_to(UrgentPublication)
+        self.arms_own = self.publication
+        if knowledge is not None:
+            self.publication = self.publication.recall(knowledge)
         self.version = version
         self.records: list[StepRecord] = []
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from odin.errors import InputError
 
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +25,18 @@ class Header:
     """What a checkpoint belongs to and where training stood.
 
     next_step: first step still to train; t: Adam counter; structural_version: structural events so far (also the
-    key of their random draws); plan, manifest: digests that a resume must match
+    key of their random draws); fallen: reads are waited for since an audit failed; plan, manifest: digests that a
+    resume must match, as the arm's whole name
     """
 
     pipeline: str
+    arm: str
     next_step: int
     t: int
     structural_version: int
     sh_degree: int
     resets: int
+    fallen: bool
     seed: int
     plan: str
     manifest: str
@@ -42,30 +45,34 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """parameters, m, v: float32 [N, D]; statistics: int64 [N, 2], summed over ranks."""
+    """parameters, m, v: float32 [N, D]; statistics: int64 [N, 2], summed over ranks.
+
+    evidence: float32 [N], costs: int64 [V]: what the arm has learnt (odin/publication/knowledge.py), where it keeps any
+    """
 
     header: Header
     parameters: NDArray[np.float32]
     m: NDArray[np.float32]
     v: NDArray[np.float32]
     statistics: NDArray[np.int64]
+    evidence: NDArray[np.float32] | None = None
+    costs: NDArray[np.int64] | None = None
+
+
+_ARRAYS = ("parameters", "m", "v", "statistics")
+_LEARNT = ("evidence", "costs")
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write atomically. Raises InputError when the folder cannot be written; an older file stays intact."""
+    arrays = {key: getattr(checkpoint, key) for key in _ARRAYS + _LEARNT}
+    present = {key: array for key, array in arrays.items() if array is not None}
     header = np.frombuffer(json.dumps(asdict(checkpoint.header)).encode(), np.uint8)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
-            np.savez(
-                file,
-                header=header,
-                parameters=checkpoint.parameters,
-                m=checkpoint.m,
-                v=checkpoint.v,
-                statistics=checkpoint.statistics,
-            )
+            np.savez(file, header=header, **present)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -81,7 +88,7 @@ def load(path: Path) -> Checkpoint:
     """Read and check a checkpoint. Raises InputError naming the file for anything that is not one."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in ("parameters", "m", "v", "statistics")}
+            arrays = {key: file[key] for key in (*_ARRAYS, *(key for key in _LEARNT if key in file))}
             header = Header(**json.loads(file["header"].tobytes()))
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
@@ -102,21 +109,30 @@ def _check(path: Path, header: Header, arrays: dict[str, NDArray]) -> None:
         and arrays["statistics"].shape == (shape[0], 2)
         and all(np.isfinite(arrays[k]).all() for k in ("parameters", "m", "v"))
         and bool((arrays["v"] >= 0).all())
+        and _is_knowledge(arrays, shape[0])
     )
     if not sound:
         raise InputError(
             f"Checkpoint {path} (version {header.version}, this program writes {CHECKPOINT_VERSION}) has arrays of "
             "unexpected shape, type or value: parameters and both moments must be finite float32 of one shape, "
-            "second moments not negative. Resume from an older one, or start again without resume."
+            "second moments, norms and costs not negative. Resume from an older one, or start again without resume."
         )
 
 
-def require_match(path: Path, header: Header, *, pipeline: str, plan: str, manifest: str, seed: int) -> None:
+def _is_knowledge(arrays: dict[str, NDArray], rows: int) -> bool:
+    evidence, costs = arrays.get("evidence"), arrays.get("costs")
+    known = evidence is None or (
+        evidence.dtype == np.float32 and evidence.shape == (rows,) and not bool((evidence < 0).any())
+    )
+    return known and (costs is None or (costs.dtype == np.int64 and costs.ndim == 1 and bool((costs >= 0).all())))
+
+
+def require_match(path: Path, header: Header, *, pipeline: str, arm: str, plan: str, manifest: str, seed: int) -> None:
     """Raise InputError when a checkpoint belongs to another run than the one that wants to resume."""
-    wanted = {"pipeline": pipeline, "plan": plan, "manifest": manifest, "seed": seed}
+    wanted = {"pipeline": pipeline, "arm": arm, "plan": plan, "manifest": manifest, "seed": seed}
     for key, value in wanted.items():
         if getattr(header, key) != value:
             raise InputError(
                 f"Checkpoint {path} was made with {key} {getattr(header, key)!r}, this run has {value!r}. Resume with "
-                "the scene, seed, steps, ranks and order it was started with, or start a new run in another folder."
+                "the arm, scene, seed, steps and ranks it was started with, or start a new run in another folder."
             )

@@ -45,15 +45,15 @@ def write_windows(frame: pd.DataFrame, path: Path) -> None:
         pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), temporary)
 
 
-# quantity  local (norm the rank saw), reduced (norm of the sum), update (in learning rates)
+# quantity  local (norm a rank saw; a row counts once per rank), reduced (norm of the sum), update (in learning rates)
 # low       lower edge of the octave, in units of the active mean or of the learning rate; -inf: no gradient at all
 DELAY_COLUMNS: dict[str, str] = {
-    "rank": "int64", "step": "int64", "quantity": "str", "low": "float64", "rows": "int64", "mean": "float64"
+    "step": "int64", "quantity": "str", "low": "float64", "rows": "int64", "mean": "float64"
 }  # fmt: skip
 
 
-def delays_frame(windows: Sequence[Delays], rank: int) -> pd.DataFrame:
-    """Histograms of delayed rows, one row per window, quantity and octave that holds any."""
+def delays_frame(windows: Sequence[Delays]) -> pd.DataFrame:
+    """Histograms of delayed rows over all ranks, one row per window, quantity and octave that holds any."""
     rows = []
     for w in windows:
         for name, counts, without in zip(
@@ -61,5 +61,5 @@ def delays_frame(windows: Sequence[Delays], rank: int) -> pd.DataFrame:
         ):
             octaves = [(2.0 ** (LOWEST + k), int(n)) for k, n in enumerate(counts) if n]
             for low, n in ([(float("-inf"), without)] if without else []) + octaves:
-                rows.append((rank, w.step, name, low, n, w.mean))
+                rows.append((w.step, name, low, n, w.mean))
     return pd.DataFrame(rows, columns=list(DELAY_COLUMNS)).astype(DELAY_COLUMNS)

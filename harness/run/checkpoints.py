@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.run.execute import runtime_of
 from harness.run.workload import Workload
 from odin.arms import Arm
 from odin.comm.transport import Transport
 from odin.keeper import Keeper
 from odin.plan import Plan
+from odin.publication.knowledge import Knowledge
 from odin.runtime import Runtime, StepRecord, checkpoint_boundaries
 from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
 from pipelines.reference.threedgs import GaussianSplatting
@@ -29,21 +31,23 @@ def start_or_resume(
 
     Raises InputError when the checkpoint is damaged or belongs to another run.
     """
-    recipe = workload.recipe()
+    recipe, kind = workload.recipe(), runtime_of(arm)
     if not path.exists():
-        return Runtime(recipe, plan, arm, transport, keeper), 0
+        return kind(recipe, plan, arm, transport, keeper), 0
     checkpoint = load(path)
     header = checkpoint.header
     require_match(
         path,
         header,
         pipeline=PIPELINE,
+        arm=arm.name,
         plan=plan.digest(),
         manifest=workload.capture.manifest,
         seed=workload.config.seed,
     )
     recipe.restore(checkpoint, first_rank=transport.rank == 0)
-    runtime = Runtime(recipe, plan, arm, transport, keeper, version=header.structural_version)
+    learnt = Knowledge(evidence=checkpoint.evidence, costs=checkpoint.costs, fallen=header.fallen)
+    runtime = kind(recipe, plan, arm, transport, keeper, version=header.structural_version, knowledge=learnt)
     return runtime, header.next_step
 
 
@@ -63,17 +67,19 @@ def saver(workload: Workload, runtime: Runtime, plan: Plan, every: int, path: Pa
 def _gather(workload: Workload, runtime: Runtime, plan: Plan, next_step: int) -> Checkpoint:
     recipe = runtime.recipe
     assert isinstance(recipe, GaussianSplatting)
-    statistics = recipe.statistics.local.clone()
+    statistics, learnt = recipe.statistics.local.clone(), runtime.publication.knowledge()
     runtime.transport.reduce_now(statistics)
     header = Header(
         pipeline=PIPELINE,
+        arm=runtime.arms_own.arm.name,
         next_step=next_step,
         t=recipe.table.t,
         structural_version=runtime.version,
         sh_degree=recipe.degree,
         resets=recipe.resets,
+        fallen=learnt.fallen,
         seed=workload.config.seed,
         plan=plan.digest(),
         manifest=workload.capture.manifest,
     )
-    return recipe.checkpoint(header, statistics.numpy())
+    return recipe.checkpoint(header, statistics.numpy(), learnt)

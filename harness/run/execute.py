@@ -17,7 +17,7 @@ from odin.ddp import DdpRuntime
 from odin.keeper import Entry, Keeper
 from odin.plan import Plan
 from odin.publication import Window
-from odin.publication.delays import Delays
+from odin.publication.delays import Delays, sum_over_ranks
 from odin.runtime import Runtime, StepRecord
 from pipelines.reference.threedgs import GaussianSplatting
 
@@ -44,6 +44,11 @@ class Executed:
     initial_rows: int
 
 
+def runtime_of(arm: Arm) -> type[Runtime]:
+    """The training loop of an arm."""
+    return DdpRuntime if arm.waits is Waits.DDP else Runtime
+
+
 def execute(
     workload: Workload,
     arm: Arm,
@@ -59,13 +64,11 @@ def execute(
     recipe = recipe or workload.recipe()
     plan = plan or workload.plan(arm)
     initial = len(recipe.table)
-    kind = DdpRuntime if arm.waits is Waits.DDP else Runtime
-    runtime = kind(recipe, plan, arm, transport, keeper, budget=budget)
-    arms_own = runtime.publication
+    runtime = runtime_of(arm)(recipe, plan, arm, transport, keeper, budget=budget)
     transport.barrier()
     runtime.run(on_step=on_step)
     runtime.require_equal_replicas(plan.steps - 1)
-    publication = runtime.publication
+    publication, arms_own = runtime.publication, runtime.arms_own
     auditor = arms_own.auditor
     return Executed(
         plan=plan,
@@ -74,7 +77,7 @@ def execute(
         records=runtime.records,
         windows=publication.windows,
         audits=auditor.records if auditor else [],
-        delays=getattr(arms_own, "delays", []),
+        delays=sum_over_ranks(getattr(arms_own, "delays", []), transport),
         payload=[publication.payload_bytes.get(s, 0) for s in range(plan.steps)],
         late_steps=keeper.late_steps,
         late_causes=keeper.late_causes,

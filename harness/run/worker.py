@@ -184,7 +184,7 @@ class Worker:
         write_trace(timeline, folder / TRACE)
         write_windows(windows_frame(executed.windows), folder / WINDOWS)
         if executed.delays:
-            write_windows(delays_frame(executed.delays, self.group.rank), folder / DELAYS)
+            write_windows(delays_frame(executed.delays), folder / DELAYS)
         if spec.cell(index).repeat == 0:  # repeats differ in timing only
             write_ply(folder / MODEL, executed.recipe.table.moments.p)
         self.store.write_result(result)

@@ -22,6 +22,7 @@ from odin.keeper import Keeper
 from odin.phases import Phase
 from odin.plan import Plan
 from odin.publication import Publication, Window, WindowState
+from odin.publication.knowledge import Knowledge
 from odin.recipe import Frame, Recipe
 from odin.rows import Update
 from odin.runtime import Runtime
@@ -102,6 +103,7 @@ class DdpRuntime(Runtime):
         *,
         version: int = 0,
         budget: Budget | None = None,
+        knowledge: Knowledge | None = None,
     ) -> None:
         if not dist.is_initialized():
             raise InputError(
@@ -109,7 +111,17 @@ class DdpRuntime(Runtime):
                 "group; a run of one rank has none. Use ranks=2, or leave the arm out: on one rank it would do what "
                 "barrier does."
             )
-        super().__init__(recipe, plan, arm, transport, keeper, version=version, policy=DdpPublication, budget=budget)
+        super().__init__(
+            recipe,
+            plan,
+            arm,
+            transport,
+            keeper,
+            version=version,
+            policy=DdpPublication,
+            budget=budget,
+            knowledge=knowledge,
+        )
 
     def _unit(self, step: int) -> float:
         """Project, render and go backward view by view; the mean loss."""

@@ -29,6 +29,7 @@ from odin.memory import Holding, MemoryCategory
 from odin.phases import Category, Phase
 from odin.plan import Blocking, Plan
 from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
+from odin.publication.knowledge import Knowledge
 from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event, Frame, Recipe
 from odin.rows import Update
@@ -142,9 +143,8 @@ class Publication(ABC):
 
     def following(self, step: int) -> Publication:
         """The policy of the next step: the fallback after a failed audit, the arm's own again after a structural
-        event, or after a checkpoint, because a resumed run does not know of the audit."""
-        ends = int(Blocking.STRUCTURAL | Blocking.CHECKPOINT)
-        if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step] & ends:
+        event."""
+        if self.home is not None and step + 1 < self.plan.steps and self.plan.blocking[step] & Blocking.STRUCTURAL:
             return self.home
         if self.auditor is not None and self.fallback is not None and self.auditor.failed_at(step):
             return self.fallback
@@ -163,6 +163,26 @@ class Publication(ABC):
         fallback = policy(self.recipe, self.plan, self.transport, self.keeper, exact, budget=self.budget)
         fallback.ledger, fallback.windows, fallback.payload_bytes = self.ledger, self.windows, self.payload_bytes
         fallback.home, self.fallback = self, fallback
+
+    def knowledge(self) -> Knowledge:
+        """What has been learnt so far; asked for at flushed state. Nothing in it changes afterwards."""
+        own, evidence = self.home or self, self.recipe.table.evidence
+        return Knowledge(
+            evidence=None if evidence is None else evidence.copy(),
+            costs=None if own.dispatcher is None else own.dispatcher.costs.copy(),
+            fallen=self.home is not None,
+        )
+
+    def recall(self, knowledge: Knowledge) -> Publication:
+        """Go on from what an earlier run of this arm had learnt; the policy that goes on. Before `restart`."""
+        if knowledge.evidence is not None:
+            self.recipe.table.keep_evidence()[:] = knowledge.evidence
+        if knowledge.costs is not None and self.dispatcher is not None:
+            self.dispatcher.costs[:] = knowledge.costs
+        if not knowledge.fallen:
+            return self
+        assert self.fallback is not None, "an audit has failed in an arm without audits"
+        return self.fallback
 
     def holdings(self) -> Iterator[Holding]:
         """What the policy keeps beside the table (`odin.memory`)."""

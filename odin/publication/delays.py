@@ -1,18 +1,22 @@
 """How small delayed reads really are: the measured side of "small, low impact" (Review 1, D§6 gate).
 
-For each window, over the rows that were read one update late: the norm that their rank saw, the norm of the reduced
-gradient, and the update that was then applied. Norms are in units of the step's active mean, updates in learning rates
-(root mean square over columns), all in octaves.
+For each window, over the rows that were read one update late: the norm that each rank saw, the norm of the reduced
+gradient, and the update that was then applied. A row is counted once per rank in the first, once in the others. Norms
+are in units of the step's active mean, updates in learning rates (root mean square over columns), all in octaves.
 
-Legend: R delayed rows, O octaves.
+Legend: R delayed rows, O octaves, P windows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from odin.comm.transport import Transport
 
 LOWEST, HIGHEST = -12, 6  # octaves; what is smaller or larger counts in the first or last bin
 OCTAVES = HIGHEST - LOWEST
@@ -63,3 +67,17 @@ def delays(
         update=counted[2][0],
         without=(counted[0][1], counted[1][1], counted[2][1]),
     )
+
+
+def sum_over_ranks(windows: Sequence[Delays], transport: Transport) -> list[Delays]:
+    """The accounts of a run with local norms counted on all ranks. Every rank has accounts of the same windows, and
+    calls this at the end of its run: it waits for the others."""
+    if not windows:
+        return []
+    counts = np.array([[*w.local, w.without[0]] for w in windows], np.int64)  # [P, O + 1]
+    summed = torch.from_numpy(counts)
+    transport.reduce_now(summed)
+    return [
+        replace(w, local=mine[:-1], without=(int(mine[-1]), *w.without[1:]))
+        for w, mine in zip(windows, summed.numpy(), strict=True)
+    ]

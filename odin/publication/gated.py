@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 
 from odin.arms import Evidence, Reads
-from odin.bitmap import count, pack, row_ids, union, words
+from odin.bitmap import pack, row_ids, union, words
 from odin.comm.transport import Handle
-from odin.evidence import Gate, active_mean, hold_ratio, row_norms
+from odin.evidence import Gate, active_mean, hold_ratio
 from odin.ledger import Pending
 from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
@@ -82,7 +82,7 @@ class GatedPublication(ScopedPublication):
         passing = conflicting[self.gate.passes(norms[conflicting], mean)]
         if not self.arm.rho:
             return passing
-        return hold_ratio(passing, norms[passing], int(self.arm.tau * count(union(self._scopes[step + 1]))))
+        return hold_ratio(passing, norms[passing], int(self.arm.tau * self._sizes[step + 1][1]))
 
     def cutting(self, step: int) -> Cutting:
         """Delayed rows are corrected later if they are read at predicted values. For histograms nothing leaves before
@@ -95,7 +95,7 @@ class GatedPublication(ScopedPublication):
         if self.arm.histograms and not self.blocked(step):
             slot, rows = self._pending(step).slot, self._cut.delayed
             with self.keeper.phase(Phase.GATE, rows=len(rows)):
-                norms = row_norms(slot, self.recipe.table.layout, rows, 1.0 / self.plan.views_per_unit)
+                norms = slot.norms(rows, self.recipe.table.layout, 1.0 / self.plan.views_per_unit)
                 self._seen[step] = (rows, norms)
         super().close(step)
 
@@ -107,7 +107,7 @@ class GatedPublication(ScopedPublication):
         self._wait_through(pending, None)
         table, (rows, local) = self.recipe.table, seen
         with self.keeper.phase(Phase.GATE, rows=len(table)):
-            norms = row_norms(pending.slot, table.layout, table.every_row, pending.update.scale)
+            norms = pending.slot.norms(table.every_row, table.layout, pending.update.scale)
             before = table.moments.p[rows]
         super()._finish(step)
         moved = table.moments.p[rows] - before
@@ -129,7 +129,7 @@ class GatedPublication(ScopedPublication):
         """Remember the norms of the rows that had a gradient."""
         evidence, written = self.recipe.table.keep_evidence(), self._written_rows.pop(pending.step)
         with self.keeper.phase(Phase.GATE, rows=len(written)):
-            norms = row_norms(pending.slot, self.recipe.table.layout, written, pending.update.scale)
+            norms = pending.slot.norms(written, self.recipe.table.layout, pending.update.scale)
             evidence[written[norms > 0]] = norms[norms > 0]
         super()._published(pending)
 
@@ -191,11 +191,11 @@ class LiteralPublication(GatedPublication):
     def delayable(self, step: int, conflicting: Ids) -> Ids:
         """All of C_RAW⁺ or nothing."""
         rows = len(self.recipe.table)
-        only_read = union(self._scopes[step + 1]) & ~union(self.write_scopes(step + 1)) & self._written[step]
+        only_read = self._written[step + 1] & ~union(self.write_scopes(step + 1)) & self._written[step]
         raw = row_ids(only_read, rows)
         norms = self.recipe.table.keep_evidence()
         mean = active_mean(norms[row_ids(self._written[step], rows)])
-        small = len(raw) <= self.arm.tau * count(union(self._scopes[step + 1]))
+        small = len(raw) <= self.arm.tau * self._sizes[step + 1][1]
         return raw if small and self.gate.passes(norms[raw], mean).all() else raw[:0]
 
 
@@ -213,7 +213,7 @@ class ChunkedPublication(GatedPublication):
         if not self.arm.rho:
             return conflicting
         norms = np.nan_to_num(self.recipe.table.keep_evidence()[conflicting], nan=np.inf)
-        return hold_ratio(conflicting, norms, int(self.arm.tau * count(union(self._scopes[step + 1]))))
+        return hold_ratio(conflicting, norms, int(self.arm.tau * self._sizes[step + 1][1]))
 
     def cutting(self, step: int) -> Cutting:
         """Delayed rows travel in chunks, those with the largest last norm (or none) first. Where the norms of all rows
@@ -224,8 +224,9 @@ class ChunkedPublication(GatedPublication):
         return replace(cutting, early=0, lead=0) if self.arm.evidence is Evidence.REDUCED else cutting
 
     def close(self, step: int) -> None:
-        """Look at the own gradient before the reduction overwrites it."""
-        if not self.blocked(step):
+        """Look at the own gradient before the reduction overwrites it. Where no row may be delayed there is nothing to
+        decide, and no norms are exchanged; the cut says so, to all ranks alike."""
+        if not self.blocked(step) and len(self._cut.delayed):
             self._look(step)
         super().close(step)
 
@@ -235,7 +236,7 @@ class ChunkedPublication(GatedPublication):
         rows = table.every_row if reduced else self._cut.delayed
         scale = 1.0 / (self.plan.global_batch if reduced else self.plan.views_per_unit)
         with self.keeper.phase(Phase.GATE, rows=len(rows)):
-            self._norms = row_norms(pending.slot, table.layout, rows, scale)
+            self._norms = pending.slot.norms(rows, table.layout, scale)
         self._exchange = None
         if reduced:
             tensor = torch.from_numpy(self._norms)
@@ -250,7 +251,7 @@ class ChunkedPublication(GatedPublication):
 
     def _publish_chunks(self, pending: Pending) -> None:
         chunks = [(s, p) for s, p in pending.due[CLOSE] if s.name.startswith(CHUNK)]
-        last = self._last_failing(pending, chunks)
+        last = self._last_failing(pending, chunks) if chunks else None
         if last is None:
             return
         taken = chunks[: last + 1]

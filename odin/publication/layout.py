@@ -20,14 +20,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from odin.hazards import NONE
-from odin.points import CLOSE, COLOURS, Kind, Point, colour, geometry, view_done
+from odin.points import CLOSE, COLOURS, colour, geometry, view_done
 from odin.segments import Block, Part, SegmentSpec
 
 Ids = NDArray[np.int32]
 
 DELAYED = 254  # B may read the row, but does not wait for it
 CHUNK = "chunk"
-_KINDS = {kind: number for number, kind in enumerate(Kind)}
 REST = NONE  # written in A and not read in B
 
 
@@ -92,24 +91,22 @@ def lay_out(classes: Classes, cutting: Cutting) -> Cut:
     sorted_rows = _Sorted(classes, cutting)
     segments = [*_early(sorted_rows, cutting), *_late(sorted_rows, cutting)]
     return Cut(
-        segments=tuple(s for s in segments if any(len(b.rows) for b in s.blocks)),
+        segments=tuple(segment for segment in segments if segment.blocks),
         outside=sorted_rows.outside,
         delayed=sorted_rows.delayed,
-        digest=_digest(classes, segments),
+        digest=_digest(classes, cutting, segments),
     )
 
 
-def _digest(classes: Classes, segments: Sequence[SegmentSpec]) -> int:
-    """Rows enter through their classes, which order them; what was cut off where enters through the sizes."""
-    numbers = array("q")
-    for s in segments:
-        numbers.extend((len(s.name), _KINDS[s.launch.kind], s.launch.position, len(s.blocks)))
-        for b in s.blocks:
-            numbers.extend((len(b.rows), len(b.groups), *b.groups))
-    value = crc32(classes.need.data, crc32(classes.last.data, crc32(numbers)))
-    for spec in segments:
-        if spec.name.startswith(CHUNK):  # rows of chunks have an order of their own
-            value = crc32(spec.blocks[0].rows.tobytes(), value)
+def _digest(classes: Classes, cutting: Cutting, segments: Sequence[SegmentSpec]) -> int:
+    """A cut is a function of classes and numbers, which enter here, and of the order of rows in chunks."""
+    early, lead = (-1 if room is None else room for room in (cutting.early, cutting.lead))
+    switches = (cutting.unit, cutting.groups, cutting.split, cutting.corrects, cutting.chunks, *cutting.visible)
+    value = crc32(classes.need.data, crc32(classes.last.data, crc32(array("q", (early, lead, *switches)))))
+    if cutting.chunks:
+        for spec in segments:
+            if spec.name.startswith(CHUNK):
+                value = crc32(spec.blocks[0].rows.tobytes(), value)
     return value & 0x7FFFFFFF
 
 
@@ -120,7 +117,7 @@ class _Sorted:
         unit = cutting.unit
         self.unit, self.needs = unit, unit + 3
         table = _labels(unit, cutting.early != 0)
-        self._ids, self._starts = _sort_rows(classes.last, classes.need, table, unit * self.needs)
+        self._ids, self._starts = sort_rows(classes.last, classes.need, table, unit * self.needs)
         self.outside = self._with_need(unit + 2)
         self.delayed = self._with_need(unit)
         self.early, self.left = self._split(cutting)
@@ -136,6 +133,8 @@ class _Sorted:
     def _split(self, cutting: Cutting) -> tuple[list[list[Ids]], list[Ids]]:
         """Rows that leave early, by ready and need, as far as they fit; by need, those left for the end."""
         room = cutting.early
+        if room == 0:  # every row is ready last
+            return [], [self.rows(self.unit - 1, need) for need in range(self.needs)]
         early: list[list[Ids]] = []
         left: list[list[Ids]] = [[] for _ in range(self.needs)]
         for ready in range(self.unit - 1):
@@ -173,19 +172,28 @@ def _labels(unit: int, early: bool) -> NDArray[np.uint8] | NDArray[np.uint16]:
 
 
 @njit(nogil=True, cache=True)
-def _sort_rows(last: NDArray, need: NDArray, table: NDArray, classes: int) -> tuple[NDArray, NDArray]:
-    """Stable counting sort of row ids by class: ids int32 [N], starts int64 [classes + 1]."""
+def sort_rows(last: NDArray, need: NDArray, table: NDArray, classes: int) -> tuple[NDArray, NDArray]:
+    """Stable counting sort of row ids by class, table[last, need]: ids int32 [N] ordered by class, then id, and starts
+    int64 [classes + 1], so that rows of class c are ids[starts[c] : starts[c + 1]].
+
+    last, need: uint8 [N]; table: unsigned [256, 256], all below `classes`
+    """
+    rows = np.uint64(last.shape[0])
+    label, ids = np.empty(rows, table.dtype), np.empty(rows, np.int32)
     starts = np.zeros(classes + 1, np.int64)
-    for row in range(last.shape[0]):
-        starts[table[last[row], need[row]] + 1] += 1
+    for row in range(rows):
+        label[row] = table[last[row], need[row]]
+        starts[label[row]] += 1
+    before = 0
     for k in range(classes):
-        starts[k + 1] += starts[k]
+        size, starts[k] = starts[k], before
+        before += size
+    starts[classes] = before
     place = starts.copy()
-    ids = np.empty(last.shape[0], np.int32)
-    for row in range(last.shape[0]):
-        label = table[last[row], need[row]]
-        ids[place[label]] = row
-        place[label] += 1
+    for row in range(rows):
+        at = place[label[row]]
+        ids[at] = row
+        place[label[row]] = at + 1
     return ids, starts
 
 
@@ -215,14 +223,15 @@ def _late(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
                 parts=tuple(_parts(left[j], j, cutting)),
             )
             for j in range(rows.unit)
+            if len(left[j])
         ]
         led = [mine[:0] for mine in left]
         return [*urgent, *_chunks(left[rows.unit], cutting), _rest(left, led, rows, cutting)]
     led, lead = _lead(left, rows, cutting)
     return [
         lead,
-        *(_urgent_geometry(j, left[j], led[j], rows, cutting) for j in range(rows.unit)),
-        *(_urgent_colours(j, left[j][len(led[j]) :], rows) for j in range(rows.unit)),
+        *(_urgent_geometry(j, left[j], led[j], rows, cutting) for j in range(rows.unit) if len(left[j])),
+        *(_urgent_colours(j, left[j][len(led[j]) :], rows) for j in range(rows.unit) if len(left[j]) > len(led[j])),
         *_chunks(left[rows.unit], cutting),
         _rest(left, led, rows, cutting),
     ]
@@ -236,15 +245,16 @@ def _lead(left: Sequence[Ids], rows: _Sorted, cutting: Cutting) -> tuple[list[Id
         taken = mine[:0] if chunked else mine if room is None else mine[:room]
         room = None if room is None else room - len(taken)
         led.append(taken)
-    blocks = tuple(Block(rows=taken, groups=(1, *cutting.visible)) for taken in led)
-    parts = tuple(Part(due=colour(j), rows=led[j], lo=1, hi=2) for j in range(rows.unit))
+    blocks = tuple(Block(rows=taken, groups=(1, *cutting.visible)) for taken in led if len(taken))
+    parts = tuple(Part(due=colour(j), rows=led[j], lo=1, hi=2) for j in range(rows.unit) if len(led[j]))
     return led, SegmentSpec(name="colours", blocks=blocks, launch=COLOURS, parts=parts)
 
 
 def _urgent_geometry(position: int, mine: Ids, led: Ids, rows: _Sorted, cutting: Cutting) -> SegmentSpec:
+    blocks = ((led, (0,)), (mine[len(led) :], (0, *cutting.visible)))
     return SegmentSpec(
         name=_numbered("urgent geometry", position, rows.unit),
-        blocks=(Block(rows=led, groups=(0,)), Block(rows=mine[len(led) :], groups=(0, *cutting.visible))),
+        blocks=tuple(Block(rows=ids, groups=groups) for ids, groups in blocks if len(ids)),
         parts=(Part(due=geometry(position), rows=mine, lo=0, hi=1),),
     )
 
@@ -303,8 +313,3 @@ def _parts(mine: Ids, need: int, cutting: Cutting) -> list[Part]:
 
 def _numbered(name: str, position: int, unit: int) -> str:
     return name if unit == 1 else f"{name} {position + 1}"
-
-
-def due_points(unit: int) -> list[Point]:
-    """Points of a step at which something may be published, in order."""
-    return [*(geometry(j) for j in range(unit)), *(colour(j) for j in range(unit)), CLOSE]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odin.bitmap import count, row_ids, union
+from odin.bitmap import row_ids, summary
 from odin.bound import adam_bound, selective_bound
 from odin.hazards import NONE, Hazards, classify
 from odin.inflation import Inflation
@@ -36,13 +36,14 @@ class ScopedPublication(Publication):
         super().__init__(*args, **more)
         self._scopes: dict[int, Bits] = {}  # step → packed scopes of its views in unit order, [B, K]
         self._written: dict[int, Bits] = {}  # step → W⁺, [K]
+        self._sizes: dict[int, tuple[NDArray[np.int64], int]] = {}  # step → rows in each of its scopes [B], and in W⁺
         self._hazards: Hazards | None = None
         self._cut = NO_CUT
 
     def restart(self, step: int) -> None:
         """Scopes of the next two steps, afresh from fully published state."""
         super().restart(step)
-        self._scopes, self._written = {}, {}
+        self._scopes, self._written, self._sizes = {}, {}, {}
         if step < self.plan.steps:
             self._scope(step, Inflation.none(len(self.recipe.table)))
             self._scope_successor(step, self.recipe.table.t + 1)
@@ -67,10 +68,10 @@ class ScopedPublication(Publication):
     def cutting(self, step: int) -> Cutting:
         """How to cut the step, by the arm's switches and the budget."""
         arm, table, unit = self.arm, self.recipe.table, self.plan.views_per_unit
-        scopes, rows = self._scopes[step], len(table)
+        (sizes, _), rows = self._sizes[step], len(table)
         row_bytes = 4 * table.slot_layout.columns
-        early = self.budget.early_rows(count(scopes) / self.plan.ranks, unit, rows * row_bytes, row_bytes)
-        last_views = min(count(bits) for bits in scopes[unit - 1 :: unit])
+        early = self.budget.early_rows(int(sizes.sum()) / self.plan.ranks, unit, rows * row_bytes, row_bytes)
+        last_views = int(sizes[unit - 1 :: unit].min())
         colour_bytes = 4 * table.layout.groups[1].width
         return Cutting(
             unit=unit,
@@ -93,7 +94,7 @@ class ScopedPublication(Publication):
         self._scope_two_ahead(step, self._pending(step).update)
 
     def _closed(self, step: int) -> None:
-        self._scopes.pop(step), self._written.pop(step)
+        self._scopes.pop(step), self._written.pop(step), self._sizes.pop(step)
 
     def holdings(self) -> Iterator[Holding]:
         """Scopes of steps to come, and the current cut."""
@@ -112,7 +113,7 @@ class ScopedPublication(Publication):
             self.recipe.table.apply_zero(pending.update, self._cut.outside)
 
     def _window(self, step: int) -> Window:
-        rows, written = len(self.recipe.table), count(self._written[step])
+        rows, written = len(self.recipe.table), self._sizes[step][1]
         pending = self.ledger.pending(step)
         if pending is None:
             return Window(step=step, state=WindowState.REJECTED, waited_rows=rows, write_rows=written, rows=rows)
@@ -182,4 +183,5 @@ class ScopedPublication(Publication):
         views = [int(v) for v in self.plan.views(step)]
         with self.keeper.phase(Phase.SCOPES, rows=len(self.recipe.table) * len(views)):
             self._scopes[step] = self.recipe.scope(views, inflation)
-            self._written[step] = union(self._scopes[step])
+            self._written[step], sizes, written = summary(self._scopes[step])
+            self._sizes[step] = (sizes, written)

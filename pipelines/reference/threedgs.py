@@ -18,6 +18,7 @@ from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.phases import Phase
+from odin.publication.knowledge import Knowledge
 from odin.recipe import Event, Reduce
 from odin.table import ParameterTable
 from pipelines.camera import Camera
@@ -30,7 +31,7 @@ from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
-from pipelines.render.cull import cull_many, cull_packed
+from pipelines.render.cull import cull_many, cull_packed, pack_cameras
 from pipelines.render.protocol import Bins, BlendGradients, Projection, Renderer
 from pipelines.render.ssim import l1_dssim
 
@@ -80,6 +81,7 @@ class GaussianSplatting:
     def __init__(self, capture: Capture, settings: Settings, renderer: Renderer, *, steps: int, batch: int) -> None:
         self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
         self.cameras = [capture.cameras[i] for i in capture.train]
+        self._packed = pack_cameras(self.cameras)
         self._photos = [_as_float(capture.images[i]) for i in capture.train]
         self._batch, self._budget = batch, steps * batch
         self.extent = scene_extent(self.cameras)
@@ -97,8 +99,8 @@ class GaussianSplatting:
 
     def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
         """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, uint64 [V, words(N)]."""
-        geometry = self.table.parameters[:, GEOMETRY].numpy()
-        return cull_packed(geometry, [self.cameras[v] for v in views], inflation)
+        geometry = self.table.moments.p[:, GEOMETRY]  # the parameters' storage; no torch call
+        return cull_packed(geometry, self._packed[np.asarray(views)], inflation)
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         """Ball radius of the centre (√3 · lr · bound) and growth of the log-scale of one update."""
@@ -246,10 +248,18 @@ class GaussianSplatting:
 
     # State ----------------------------------------------------------------------------------------------------
 
-    def checkpoint(self, header: Header, statistics: NDArray[np.int64]) -> Checkpoint:
-        """The whole state at flushed state. statistics: int64 [N, 2], summed over ranks."""
+    def checkpoint(self, header: Header, statistics: NDArray[np.int64], knowledge: Knowledge) -> Checkpoint:
+        """The whole state at flushed state. statistics: int64 [N, 2], summed over ranks; knowledge: the arm's."""
         table = self.table.moments
-        return Checkpoint(header=header, parameters=table.p, m=table.m, v=table.v, statistics=statistics)
+        return Checkpoint(
+            header=header,
+            parameters=table.p,
+            m=table.m,
+            v=table.v,
+            statistics=statistics,
+            evidence=knowledge.evidence,
+            costs=knowledge.costs,
+        )
 
     def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
         """Continue from a checkpoint. The summed statistics go to one rank, the others start from zero."""

@@ -38,17 +38,30 @@ def cull_many(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflatio
     return unpack(cull_packed(geometry, cameras, inflation), len(geometry))
 
 
-def cull_packed(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflation) -> NDArray[np.uint64]:
+def cull_packed(
+    geometry: Geometry, cameras: Sequence[Camera] | NDArray[np.float64], inflation: Inflation
+) -> NDArray[np.uint64]:
     """`cull_many` as bitmaps (odin/bitmap.py), uint64 [V, words(N)].
+
+    cameras: views, or the same already packed, float64 [V, 8, 3] (pack_camera).
 
     Blocks of 64 rows are tested first, which pays where neighbours in the table are neighbours in space (Morton
     order). Needs no memory beside its result.
     """
     rows = _rows(geometry, inflation)
-    bits = np.empty((len(cameras), words(len(rows))), np.uint64)
-    views = np.array([pack_camera(camera) for camera in cameras]).reshape(-1, 8, 3)
-    cull_table(rows, *_classes(inflation), views, bits)
+    packed = cameras if isinstance(cameras, np.ndarray) else pack_cameras(cameras)
+    bits = np.empty((len(packed), words(len(rows))), np.uint64)
+    shift, growth = _dense(inflation.shift, np.float64), _dense(inflation.growth, np.float64)
+    classes = min(len(shift), len(growth))
+    highest = cull_table(rows, _dense(inflation.level, np.uint8), shift[:classes], growth[:classes], packed, bits)
+    if highest >= classes:
+        raise ValueError(f"inflation has a row of class {highest}, but only {classes} classes")
     return bits
+
+
+def pack_cameras(cameras: Sequence[Camera]) -> NDArray[np.float64]:
+    """Packed views, float64 [V, 8, 3]."""
+    return np.array([pack_camera(camera) for camera in cameras]).reshape(-1, 8, 3)
 
 
 def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
@@ -57,20 +70,15 @@ def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
         raise ValueError(f"geometry has shape {array.shape}, expected [N, 11]")
     if len(inflation.level) != len(array):
         raise ValueError(f"inflation has {len(inflation.level)} rows, geometry has {len(array)}")
-    classes = min(len(inflation.shift), len(inflation.growth))
-    if len(array) and int(inflation.level.max()) >= classes:
-        raise ValueError(f"inflation has a row of class {inflation.level.max()}, but only {classes} classes")
-    return np.require(array, np.float32, ["A", "W"])  # a slice of a wider table is read where it is
-
-
-def _classes(inflation: Inflation) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
-    return (
-        _dense(inflation.level, np.uint8),
-        _dense(inflation.shift, np.float64),
-        _dense(inflation.growth, np.float64),
-    )
+    if not len(inflation.shift) or not len(inflation.growth):
+        raise ValueError("inflation has no classes")
+    if array.dtype == np.float32 and array.flags.behaved:
+        return array  # a slice of a wider table is read where it is
+    return np.require(array, np.float32, ["A", "W"])
 
 
 def _dense(array: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
     """Contiguous and writeable: Numba would compile every kernel again for a read-only array."""
+    if array.dtype == dtype and array.flags.carray:
+        return array
     return np.require(array, dtype, ["C", "W"])

@@ -7,12 +7,13 @@ an opaque sphere of the largest scale at the nearest depth:
     half² ≤ 2 ln 255 · (scale²·(f/z)²·(1 + slope²) + dilation)
 
 One pass over the table takes 64 rows at a time: it turns them into balls that stay in the first-level cache, puts a
-ball around them, and lets every view test that one before the rows. Rejections are monotone: what rejects a ball
-rejects every ball inside it, so the blocks change no mask. A block is a word of the view's bitmap.
+box around them, and lets every view test that one before the rows. Rejections are monotone: what rejects a box rejects
+every ball inside it; and where all slopes of a box lie within the grid, no ball inside it has a gap. So the blocks
+change no mask. A block is a word of the view's bitmap.
 Strict arithmetic, the same mask on every machine; without branches, so that LLVM takes four rows at once.
 
-Legend: N rows, V views, K blocks, L inflation classes. balls: float64 [5·64], planes x, y, z, radius, scale² of one
-block.
+Legend: N rows, V views, K blocks, L inflation classes. balls: float64 [5·64], planes x, y, z, reach, scale² of one
+block; the reach of a ball is its radius and what its position may be rounded by.
 """
 
 from __future__ import annotations
@@ -35,31 +36,31 @@ Words = NDArray[np.uint64]
 BLOCK = 64
 _PLANES = 5
 U = np.uint64
+_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _REACH = -2.0 * math.log(ALPHA_MIN)
 # Renderers compute positions in float32: a share of the coordinates' size is added to the ball's radius.
 _ROUNDING = 1e-6
+# A box's extent along an axis is rounded otherwise than its rows' coordinates. Both errors are below 1e-15 of the
+# coordinates, of which a millionth is in every radius.
+_SLACK = 1.0 + 1e-7
+
+
+@njit(**HELPER)
+def slopes(c: float, radius: float, near: float, far: float) -> tuple[float, float]:
+    """Bounds of (c ± radius) / z. c: camera-space coordinate; near, far: bounds of 1/z."""
+    low, high = c - radius, c + radius
+    return low * (near if low < 0.0 else far), high * (near if high > 0.0 else far)
 
 
 @njit(**HELPER)
 def may_meet(
-    c: float,
-    radius: float,
-    near: float,
-    far: float,
-    scale2: float,
-    focal: float,
-    middle: float,
-    limit: float,
-    grid: float,
+    low: float, high: float, near: float, scale2: float, focal: float, middle: float, limit: float, grid: float
 ) -> bool:
-    """Whether the box may meet the grid along one axis. c: camera-space coordinate; near, far: bounds of 1/z."""
-    low, high = c - radius, c + radius
-    low *= near if low < 0.0 else far
-    high *= near if high > 0.0 else far
+    """Whether the box may meet the grid along one axis. low, high: bounds of the slope; near: largest 1/z."""
     gap = max(low * focal + middle - grid, -(high * focal + middle))
     # 1e-5 and 0.01 px: positions and half widths are rounded to float32.
     gap = max(gap * (1.0 - 1e-5) - 0.01, 0.0)
-    slope, gain = min((abs(c) + radius) * near, limit), focal * near
+    slope, gain = min(max(high, -low), limit), focal * near
     variance = scale2 * (gain * gain) * (1.0 + slope * slope)
     # Half widths come from rounded conics (a, b, c), which lose 4·2⁻²⁴·ac of their determinant; it is at least
     # 0.3·ac / variance and is held at 1e-7·ac. In squared half width that is a factor 1 + 5e-6·variance, at most 5.
@@ -68,54 +69,111 @@ def may_meet(
 
 
 @njit(**HELPER)
+def lies_within(low: float, high: float, focal: float, middle: float, grid: float) -> bool:
+    """Whether no slope in low…high is outside the grid."""
+    return (low * focal + middle >= 0.0) & (high * focal + middle - grid <= 0.0)
+
+
+@njit(**HELPER)
+def reach_of(p: Vec, radius: float) -> float:
+    """Radius of the ball that a row's position may lie in after rounding, but for the view's share."""
+    return radius + _ROUNDING * (abs(p[0]) + abs(p[1]) + abs(p[2]) + 3.0 * radius)
+
+
+@njit(**HELPER)
+def rounding_of(view: Loaded) -> float:
+    """The view's share of a reach."""
+    shift = view[3]
+    return _ROUNDING * (abs(shift[0]) + abs(shift[1]) + abs(shift[2]))
+
+
+@njit(**HELPER)
 def may_touch(p: Vec, radius: float, scale2: float, view: Loaded) -> bool:
     """Whether a row within `radius` of p, no wider than √scale2, may touch a tile."""
+    return ball_may_touch(p, reach_of(p, radius), scale2, view)
+
+
+@njit(**HELPER)
+def ball_may_touch(p: Vec, reach: float, scale2: float, view: Loaded) -> bool:
+    """`may_touch` of a ball."""
     right, down, forward, shift, focal, middle, limit, grid = view
-    size = abs(p[0]) + abs(p[1]) + abs(p[2]) + abs(shift[0]) + abs(shift[1]) + abs(shift[2]) + 3.0 * radius
-    r = radius + _ROUNDING * size
+    r = reach + rounding_of(view)
     x, y, z = dot(right, p) + shift[0], dot(down, p) + shift[1], dot(forward, p) + shift[2]
     near, far = 1.0 / max(z - r, NEAR), 1.0 / max(z + r, NEAR)
-    in_x = may_meet(x, r, near, far, scale2, focal[0], middle[0], limit[0], grid[0])
-    in_y = may_meet(y, r, near, far, scale2, focal[1], middle[1], limit[1], grid[1])
+    left, rightmost = slopes(x, r, near, far)
+    top, bottom = slopes(y, r, near, far)
+    in_x = may_meet(left, rightmost, near, scale2, focal[0], middle[0], limit[0], grid[0])
+    in_y = may_meet(top, bottom, near, scale2, focal[1], middle[1], limit[1], grid[1])
     return (z + r > NEAR) & in_x & in_y
 
 
 @njit(**HELPER)
-def fill_balls(geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, first: int, balls: Doubles) -> None:
-    """The balls of rows first…first+63 of geometry [N, 11]; the last row stands in for those past the end.
-
-    A row with NaN, or infinitely far away, is never drawn; as a point at the origin it does not spoil the ball of
-    its block.
-    """
-    last = geometry.shape[0] - 1
-    for j in range(BLOCK):
-        i = min(first + j, last)
-        x, y, z = vec(geometry, i)
-        a, b, c = log_scales(geometry, i)
-        radius, log_scale2 = shift[level[i]], 2.0 * (max(a, max(b, c)) + growth[level[i]])
-        if math.isnan((x - x) + (y - y) + (z - z) + a + b + c):
-            x, y, z, radius, log_scale2 = 0.0, 0.0, 0.0, 0.0, -math.inf
-        balls[j], balls[j + BLOCK], balls[j + 2 * BLOCK] = x, y, z
-        balls[j + 3 * BLOCK], balls[j + 4 * BLOCK] = radius, log_scale2
-    # Apart from the gathers above, so that it is vectorised.
-    for j in range(U(4 * BLOCK), U(5 * BLOCK)):
-        balls[j] = exp(balls[j])
+def extent(axis: Vec, half: Vec) -> float:
+    """Half the width of a box along a unit vector."""
+    return abs(axis[0]) * half[0] + abs(axis[1]) * half[1] + abs(axis[2]) * half[2]
 
 
 @njit(**HELPER)
-def bound_block(balls: Doubles) -> tuple[Vec, float, float]:
-    """Centre, radius and largest scale² of a ball around those of one block."""
-    middle, half = (0.0, 0.0, 0.0), 0.0
-    for axis in range(3):
-        low, high = balls[BLOCK * axis], balls[BLOCK * axis]
-        for j in range(BLOCK * axis, BLOCK * (axis + 1)):
-            low, high = min(low, balls[j]), max(high, balls[j])
-        centre, half = 0.5 * (low + high), half + 0.25 * (high - low) ** 2
-        middle = (middle[1], middle[2], centre)
-    radius, scale2 = 0.0, 0.0
+def judge_box(p: Vec, half: Vec, reach: float, scale2: float, view: Loaded) -> tuple[bool, bool]:
+    """Of balls with centres in p ± half: whether any may touch a tile, and whether all are sure to be kept."""
+    right, down, forward, shift, focal, middle, limit, grid = view
+    r = reach + rounding_of(view)
+    rx, ry = (extent(right, half) + r) * _SLACK, (extent(down, half) + r) * _SLACK
+    rz = (extent(forward, half) + r) * _SLACK
+    x, y, z = dot(right, p) + shift[0], dot(down, p) + shift[1], dot(forward, p) + shift[2]
+    near, far = 1.0 / max(z - rz, NEAR), 1.0 / max(z + rz, NEAR)
+    left, rightmost = slopes(x, rx, near, far)
+    top, bottom = slopes(y, ry, near, far)
+    in_x = may_meet(left, rightmost, near, scale2, focal[0], middle[0], limit[0], grid[0])
+    in_y = may_meet(top, bottom, near, scale2, focal[1], middle[1], limit[1], grid[1])
+    all_x = lies_within(left, rightmost, focal[0], middle[0], grid[0])
+    all_y = lies_within(top, bottom, focal[1], middle[1], grid[1])
+    return (z + rz > NEAR) & in_x & in_y, (z - rz > NEAR) & all_x & all_y
+
+
+@njit(**HELPER)
+def fill_balls(geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, first: int, balls: Doubles) -> np.uint8:
+    """The balls of rows first…first+63 of geometry [N, 11]; the last row stands in for those past the end. Returns the
+    highest level; a level without a class is taken as the highest class.
+
+    A row with NaN, or infinitely far away, is never drawn; as a point at the origin it does not spoil the box of
+    its block.
+    """
+    last, top, highest = geometry.shape[0] - 1, np.uint8(shift.shape[0] - 1), np.uint8(0)
     for j in range(BLOCK):
-        radius, scale2 = max(radius, balls[j + 3 * BLOCK]), max(scale2, balls[j + 4 * BLOCK])
-    return middle, (radius + math.sqrt(half)) * (1.0 + 1e-9), scale2
+        i = min(first + j, last)
+        p = vec(geometry, i)
+        a, b, c = log_scales(geometry, i)
+        highest, held = max(highest, level[i]), min(level[i], top)
+        radius, log_scale2 = shift[held], 2.0 * (max(a, max(b, c)) + growth[held])
+        if math.isnan((p[0] - p[0]) + (p[1] - p[1]) + (p[2] - p[2]) + a + b + c):
+            p, radius, log_scale2 = (0.0, 0.0, 0.0), 0.0, -math.inf
+        balls[j], balls[j + BLOCK], balls[j + 2 * BLOCK] = p
+        balls[j + 3 * BLOCK], balls[j + 4 * BLOCK] = reach_of(p, radius), log_scale2
+    # Apart from the gathers above, so that it is vectorised.
+    for j in range(U(4 * BLOCK), U(5 * BLOCK)):
+        balls[j] = exp(balls[j])
+    return highest
+
+
+@njit(**HELPER)
+def bounds_of(balls: Doubles, plane: int) -> tuple[float, float]:
+    """Smallest and largest number of a plane."""
+    low, high = balls[BLOCK * plane], balls[BLOCK * plane]
+    for j in range(BLOCK * plane + 1, BLOCK * (plane + 1)):
+        low, high = min(low, balls[j]), max(high, balls[j])
+    return low, high
+
+
+@njit(**HELPER)
+def bound_block(balls: Doubles) -> tuple[Vec, Vec, float, float]:
+    """Centre and half widths of a box around the centres of one block, its largest reach and scale²."""
+    west, east = bounds_of(balls, 0)
+    south, north = bounds_of(balls, 1)
+    lowest, highest = bounds_of(balls, 2)
+    middle = 0.5 * (west + east), 0.5 * (south + north), 0.5 * (lowest + highest)
+    half = 0.5 * (east - west), 0.5 * (north - south), 0.5 * (highest - lowest)
+    return middle, half, bounds_of(balls, 3)[1], bounds_of(balls, 4)[1]
 
 
 @njit(**HELPER)
@@ -124,22 +182,25 @@ def cull_block(balls: Doubles, view: Loaded) -> np.uint64:
     word = U(0)
     for j in range(U(BLOCK)):
         p = balls[j], balls[j + U(BLOCK)], balls[j + U(2 * BLOCK)]
-        word |= U(may_touch(p, balls[j + U(3 * BLOCK)], balls[j + U(4 * BLOCK)], view)) << j
+        word |= U(ball_may_touch(p, balls[j + U(3 * BLOCK)], balls[j + U(4 * BLOCK)], view)) << j
     return word
 
 
 @njit(**ROW)
 def cull_table(
     geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, views: NDArray[np.float64], words: Words
-) -> None:
-    """words [V, K] of packed cameras, views [V, 8, 3]; the table is read once. Bits past the last row are 0."""
-    rows, balls = geometry.shape[0], np.zeros(_PLANES * BLOCK)
+) -> int:
+    """words [V, K] of packed cameras, views [V, 8, 3]; the table is read once. Bits past the last row are 0. Returns
+    the highest level of a row."""
+    rows, balls, highest = geometry.shape[0], np.zeros(_PLANES * BLOCK), np.uint8(0)
     for k in range(words.shape[1]):
         first = BLOCK * k
-        fill_balls(geometry, level, shift, growth, first, balls)
-        middle, radius, scale2 = bound_block(balls)
-        valid = U(0xFFFFFFFFFFFFFFFF) >> U(max(BLOCK - (rows - first), 0))
+        highest = max(highest, fill_balls(geometry, level, shift, growth, first, balls))
+        middle, half, reach, scale2 = bound_block(balls)
+        valid = _ONES >> U(max(BLOCK - (rows - first), 0))
         for v in range(words.shape[0]):
             camera = load_view(views[v])
-            touched = may_touch(middle, radius, scale2, camera)
-            words[v, k] = cull_block(balls, camera) & valid if touched else U(0)
+            some, every = judge_box(middle, half, reach, scale2, camera)
+            word = cull_block(balls, camera) if some and not every else U(0)
+            words[v, k] = (_ONES if every else word) & valid
+    return int(highest)

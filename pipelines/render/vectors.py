@@ -26,6 +26,7 @@ HELPER: dict[str, Any] = {**ROW, "cache": False, "no_cpython_wrapper": True, "no
 
 _LN2 = math.log(2.0)
 _LOG2E = 1.0 / _LN2
+_WHOLE = 1.5 * 2.0**52
 _SQRT2 = math.sqrt(2.0)
 _MANTISSA = np.int64((1 << 52) - 1)
 _ONE = np.int64(1023 << 52)
@@ -42,7 +43,9 @@ def exp(x: float) -> float:
     y = 1.0 / 120.0 + r * (1.0 / 720.0 + r * y)
     y = 1.0 / 6.0 + r * (1.0 / 24.0 + r * y)
     y = 1.0 + r * (1.0 + r * (0.5 + r * y))
-    return y * np.int64((np.int64(n) + np.int64(1023)) << np.int64(52)).view(np.float64)
+    # The low bits of n + 1.5·2⁵² are those of n: a conversion to int64 would not be vectorised.
+    exponent = np.float64(n + _WHOLE).view(np.int64) + np.int64(1023)
+    return y * np.int64(exponent << np.int64(52)).view(np.float64)
 
 
 @njit(**HELPER)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odin.bitmap import count, full, pack, popcount, row_ids, union, unpack, words
+from odin.bitmap import count, full, pack, popcount, row_ids, summary, union, unpack, words
 
 SIZES = st.one_of(st.sampled_from([0, 1, 63, 64, 65, 127, 128, 129, 191, 192, 193, 1000]), st.integers(0, 700))
 
@@ -32,6 +32,9 @@ def test_sets_are_masks(rows: int, front: tuple[int, ...], share: float, seed: i
         ids = row_ids(flat[k], rows)
         assert ids.dtype == np.int32 and np.array_equal(ids, np.flatnonzero(members[k]))
     assert np.array_equal(unpack(union(flat), rows), members.any(axis=0))
+    together, sizes, size = summary(flat)
+    assert np.array_equal(together, union(flat)) and size == count(together)
+    assert sizes.dtype == np.int64 and np.array_equal(sizes, members.sum(axis=1))
 
 
 @given(rows=SIZES)

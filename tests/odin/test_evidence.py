@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odin.evidence import Gate, active_mean, hold_ratio, row_norms
+from odin.evidence import Gate, active_mean, hold_ratio
 from odin.publication.layout import Cutting, lay_out
 from odin.slot import GradientSlot
 from tests.odin.test_layout import VISIBLE, random_classes
@@ -41,7 +41,7 @@ def test_norms_are_those_of_numpy_in_any_cut(rows: int, seed: int, selective: bo
         slot.add(group, every, np.ones((rows, 1), np.float32))
     some = rng.permutation(every)[: max(1, rows // 2)]
     expected = 0.125 * np.linalg.norm(gradient[some].astype(np.float64), axis=1)
-    norms = row_norms(slot, LAYOUT, some, 0.125)
+    norms = slot.norms(some, LAYOUT, 0.125)
     assert norms.dtype == np.float32
     assert np.allclose(norms, expected, rtol=1e-6, atol=0.0)
     assert np.array_equal(norms == 0, ~gradient[some].any(axis=1))
@@ -49,14 +49,14 @@ def test_norms_are_those_of_numpy_in_any_cut(rows: int, seed: int, selective: bo
 
 def test_norms_of_large_gradients_do_not_overflow_on_the_way() -> None:
     slot = filled_slot(np.full((2, 59), 1e30, np.float32))
-    assert row_norms(slot, LAYOUT, ids(1), 1.0) == pytest.approx(1e30 * np.sqrt(59), rel=1e-6)
-    assert row_norms(slot, LAYOUT, ids(), 1.0).shape == (0,)
+    assert slot.norms(ids(1), LAYOUT, 1.0) == pytest.approx(1e30 * np.sqrt(59), rel=1e-6)
+    assert slot.norms(ids(), LAYOUT, 1.0).shape == (0,)
 
 
 def test_a_gradient_that_is_not_a_number_is_no_evidence() -> None:
     gradient = np.ones((3, 59), np.float32)
     gradient[1, 40] = NAN
-    norms = row_norms(filled_slot(gradient), LAYOUT, ids(0, 1, 2), 1.0)
+    norms = filled_slot(gradient).norms(ids(0, 1, 2), LAYOUT, 1.0)
     assert np.isnan(norms[1])
     assert active_mean(norms) == pytest.approx(np.sqrt(59))
     assert Gate(tau=1.0).passes(norms, 100.0).tolist() == [True, False, True]

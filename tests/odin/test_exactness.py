@@ -255,3 +255,21 @@ def test_a_structural_event_on_an_open_window_is_refused() -> None:
     open_plan = replace(plan, blocking=np.zeros_like(plan.blocking))
     with pytest.raises(AssertionError, match=r"not blocking|pending"):
         train("quality", open_plan, events)
+
+
+def norms_waited_for(runs: list[Runtime]) -> int:
+    return sum(entry.kind == "wait" and entry.name == "norms" for run in runs for entry in run.keeper.entries)
+
+
+def test_where_nothing_may_be_delayed_no_norms_are_exchanged() -> None:
+    """With τ = 0 the ratio leaves no row to delay: the run is that of `quality`, in what it waits for too."""
+    plan, events = long_run()
+    nothing, recipes, sizes = train("throughput:evidence=reduced:tau=0", plan, events)
+    waited, exact, _ = train("quality", plan, events)
+    assert norms_waited_for(nothing) == 0
+    assert len(set(map(tuple, sizes.log))) == 1
+    assert digest(recipes) == digest(exact)
+    assert nothing[0].publication.windows == waited[0].publication.windows
+    some, _, _ = train("throughput:evidence=reduced:tau=0.8", plan, events)
+    delayed = [w for w in some[0].publication.windows if w.delayed_rows]
+    assert delayed and norms_waited_for(some) == plan.ranks * len(delayed)

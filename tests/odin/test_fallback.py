@@ -77,7 +77,7 @@ def test_after_a_failed_audit_steps_are_those_of_quality() -> None:
 @pytest.mark.parametrize(
     ("flag", "after"),
     [
-        (Blocking.CHECKPOINT, "P"),
+        (Blocking.CHECKPOINT, "Q"),
         (Blocking.STRUCTURAL | Blocking.CHECKPOINT, "P"),
         (Blocking.STRUCTURAL | Blocking.NO_GAIN, "P"),
         (Blocking.NO_GAIN, "Q"),
@@ -85,7 +85,7 @@ def test_after_a_failed_audit_steps_are_those_of_quality() -> None:
     ],
 )
 def test_what_ends_quality_after_a_failed_audit(flag: Blocking, after: str) -> None:
-    """A structural event does, and a checkpoint, because a resumed run does not know of the audit."""
+    """A structural event does; a checkpoint does not, and keeps that the audit has failed."""
     plan, events = quiet(12, MEETING)
     plan.blocking[5] = flag
     events[5] = Event.SH_UP if Blocking.STRUCTURAL in flag else Event.NONE

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odin.bitmap import full, pack, words
-from odin.hazards import NONE, Hazards, classify, classify_reference, group_rows
+from odin.hazards import NONE, Hazards, classify, classify_reference
 from tests.odin.test_bitmap import SIZES
 
 
@@ -94,21 +94,3 @@ def test_misfits_are_errors() -> None:
     many = np.zeros((256, 1), np.uint64)
     with pytest.raises(ValueError, match="256 views"):
         classify(many, many, many, many, ranks=1, unit=256, rows=10)
-
-
-@settings(max_examples=150, deadline=None)
-@given(rows=SIZES, classes=st.sampled_from([1, 2, 5, 255, 256]), seed=st.integers(0, 10_000))
-def test_rows_are_grouped_stably(rows: int, classes: int, seed: int) -> None:
-    label = np.random.default_rng(seed).integers(0, classes, rows).astype(np.uint8)
-    ids, starts = group_rows(label, classes)
-    assert ids.dtype == np.int32 and np.array_equal(ids, np.argsort(label, kind="stable"))
-    assert starts.dtype == np.int64 and starts.shape == (classes + 1,)
-    assert np.array_equal(np.diff(starts), np.bincount(label, minlength=classes))
-
-
-def test_a_label_that_is_no_class_is_refused() -> None:
-    label = np.array([0, 2, 1], np.uint8)
-    with pytest.raises(ValueError, match="label 2 is not below 2"):
-        group_rows(label, 2)
-    with pytest.raises(ValueError, match="label 255"):
-        group_rows(np.array([NONE], np.uint8), 255)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from odin.hazards import NONE
 from odin.points import CLOSE, COLOURS, Kind, colour, geometry, view_done
-from odin.publication.layout import DELAYED, REST, Classes, Cut, Cutting, due_points, lay_out
+from odin.publication.layout import DELAYED, REST, Classes, Cut, Cutting, lay_out, sort_rows
 from odin.segments import two_buckets
 from odin.slot import GradientSlot
 from tests.odin.test_rows import LAYOUT
@@ -117,7 +117,7 @@ def test_what_a_step_wrote_is_published_once_where_it_is_needed(given_cut) -> No
     for k, spec in enumerate(cut.segments):
         for part in spec.parts:
             need = classes.need[part.rows]
-            assert part.due in due_points(cutting.unit)
+            assert part.due in {CLOSE, *(f(j) for f in (geometry, colour) for j in range(cutting.unit))}
             assert (place[[*range(part.lo, part.hi), *cutting.visible]][:, part.rows] <= k).all(), "not arrived yet"
             for group in range(part.lo, part.hi):
                 published[group, part.rows] += 1
@@ -181,3 +181,16 @@ def test_two_buckets_are_colours_then_geometry() -> None:
         assert colours.blocks[0].groups == (COLOUR, *visible)
         assert rest.blocks[0].groups == (GEOMETRY,)
         GradientSlot(5, LAYOUT.with_visible() if visible else LAYOUT).partition([colours, rest])
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=st.integers(0, 500), classes=st.sampled_from([1, 2, 5, 256, 300]), seed=st.integers(0, 10_000))
+def test_rows_are_sorted_stably(rows: int, classes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    last, need = rng.integers(0, 256, (2, rows)).astype(np.uint8)
+    table = rng.integers(0, classes, (256, 256)).astype(np.uint8 if classes <= 256 else np.uint16)
+    ids, starts = sort_rows(last, need, table, classes)
+    label = table[last, need]
+    assert ids.dtype == np.int32 and np.array_equal(ids, np.argsort(label, kind="stable"))
+    assert starts.shape == (classes + 1,) and starts[0] == 0
+    assert np.array_equal(np.diff(starts), np.bincount(label, minlength=classes))

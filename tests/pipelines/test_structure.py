@@ -108,11 +108,13 @@ def test_ply_round_trips(tmp_path: Path) -> None:
 
 HEADER = Header(
     pipeline="3dgs",
+    arm="quality",
     next_step=4,
     t=3,
     structural_version=1,
     sh_degree=2,
     resets=0,
+    fallen=False,
     seed=0,
     plan="abc",
     manifest="def",
@@ -132,6 +134,12 @@ def test_checkpoints_round_trip(tmp_path: Path) -> None:
     assert again.header == HEADER
     assert again.parameters.tobytes() == checkpoint().parameters.tobytes()
     assert again.statistics.tobytes() == checkpoint().statistics.tobytes()
+    assert again.evidence is None and again.costs is None
+    evidence, costs = np.array([np.nan, 0, 1, 2, 3, 4], np.float32), np.arange(9)
+    save(path, replace(checkpoint(), header=replace(HEADER, fallen=True), evidence=evidence, costs=costs))
+    again = load(path)
+    assert again.header.fallen
+    assert again.evidence.tobytes() == evidence.tobytes() and np.array_equal(again.costs, costs)
 
 
 @pytest.mark.parametrize("cut", [0, 10, 200, 2000])
@@ -149,6 +157,11 @@ def test_swapped_or_broken_arrays_are_refused(tmp_path: Path) -> None:
         replace(checkpoint(), m=np.zeros((5, 59), np.float32)),
         replace(checkpoint(), v=-checkpoint().v),
         replace(checkpoint(), statistics=np.zeros((6, 2))),
+        replace(checkpoint(), evidence=np.zeros(5, np.float32)),
+        replace(checkpoint(), evidence=np.zeros(6)),
+        replace(checkpoint(), evidence=np.full(6, -1, np.float32)),
+        replace(checkpoint(), costs=np.zeros(4)),
+        replace(checkpoint(), costs=np.full(4, -1)),
     ):
         save(path, broken)
         with pytest.raises(InputError, match="unexpected shape, type or value"):
@@ -163,8 +176,8 @@ def test_a_pickle_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    fits = {"pipeline": "3dgs", "plan": "abc", "manifest": "def", "seed": 0}
+    fits = {"pipeline": "3dgs", "arm": "quality", "plan": "abc", "manifest": "def", "seed": 0}
     require_match(tmp_path, HEADER, **fits)
-    for key, other in {"pipeline": "2dgs", "plan": "x", "manifest": "x", "seed": 1}.items():
+    for key, other in {"pipeline": "2dgs", "arm": "throughput", "plan": "x", "manifest": "x", "seed": 1}.items():
         with pytest.raises(InputError, match=f"made with {key}"):
             require_match(tmp_path, HEADER, **{**fits, key: other})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from odin.bitmap import count, row_ids
-from odin.hazards import classify, group_rows
+from odin.bitmap import row_ids, summary
+from odin.hazards import classify
 from odin.inflation import Inflation
+from odin.publication.layout import Classes, Cutting, lay_out
 from pipelines.camera import Camera
 from pipelines.render.cpu.renderer import CpuRenderer
 from pipelines.render.cull import cull_packed
@@ -47,10 +48,10 @@ def warm_up() -> None:
 
 
 def _scopes(camera: Camera) -> None:
-    """Cull and hazard pass, on two rows of a wider table: as in training, and unlike a contiguous one for Numba."""
+    """Cull, hazard pass and cut, on two rows of a wider table: for Numba another type than a contiguous one."""
     geometry = torch.zeros(2, 12)[:, :11]
     bits = cull_packed(geometry, [camera], Inflation.none(2))
     row_ids(bits[0], 2)
-    count(bits)
-    last, _, _ = classify(bits, bits, bits, bits, ranks=1, unit=1, rows=2)
-    group_rows(last, 256)
+    summary(bits)
+    last, first, _ = classify(bits, bits, bits, bits, ranks=1, unit=1, rows=2)
+    lay_out(Classes(last=last, need=first), Cutting(unit=1, groups=2, split=True, early=0, lead=0))
