@@ -1,0 +1,165 @@
+"""How long tasks take: from a phase profile and the work of a few views, or one unit each where there is no profile.
+
+Legend: N rows, U views per unit, B views per step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.config import Config
+from harness.measure.profile import Profile
+from harness.run.warmup import Calibration
+from odin.bitmap import row_ids
+from odin.budget import Budget
+from odin.comm.link import UNSHAPED, Link, link_for_exposure
+from odin.errors import InputError
+from odin.inflation import Inflation
+from odin.keeper import Keeper, Work
+from odin.phases import Phase
+from odin.planner.tasks import DATA_PARALLEL
+from pipelines.reference.threedgs import GaussianSplatting
+
+SAMPLED_VIEWS = 4
+FRONT = DATA_PARALLEL.front[True].tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Durations:
+    """Seconds (or units) of the tasks of a mean unit on the data-parallel graph.
+
+    source:   where they come from, for the reader
+    unit:     "ms" or "units", and `scale`, what a second or a unit is in it
+    compute:  task of the front → seconds of a mean unit
+    update:   of all N rows; zero: of N rows without gradient
+    scopes:   of one step's views; validate: the hazard pass
+    link:     beta is in bytes per second (or unit)
+    rows:     rows in the scopes of a unit, mean
+    """
+
+    source: str
+    unit: str
+    scale: float
+    compute: Mapping[str, float]
+    update: float
+    zero: float
+    scopes: float
+    validate: float
+    link: Link
+    ranks: int
+    rows: float
+
+    @property
+    def priced(self) -> bool:
+        """Whether they are a prediction; without a profile they only show a shape."""
+        return self.unit == "ms"
+
+    @property
+    def step_compute(self) -> float:
+        """Compute of a barrier step."""
+        return sum(self.compute.values()) + self.update
+
+    def transfer(self, nbytes: float) -> float:
+        """Seconds that a collective of so many bytes occupies the link; nothing is sent for no bytes."""
+        return self.link.all_reduce_seconds(int(nbytes), self.ranks) if nbytes and self.ranks > 1 else 0.0
+
+    def budget(self) -> Budget:
+        """What fits on the link while a step computes, for the cut of a step."""
+        if not self.link.shaped or self.ranks < 2:
+            return Budget()
+        rate = self.link.beta * self.ranks / (2 * (self.ranks - 1))
+        backward = self.compute["geometry backward"] / self.rows
+        return Budget(bytes_per_second=rate, unit_seconds=self.step_compute / self.rows, colour_window=backward)
+
+
+def durations(
+    recipe: GaussianSplatting, config: Config, rows_of_views: NDArray[np.int64], path: Path | None
+) -> Durations:
+    """Durations of a mean unit of this model.
+
+    rows_of_views: int64 [V], rows in the scope of every training view
+    path:          a file that `reproduce` wrote to OUT/profiles, or None for one unit per task
+
+    Raises InputError for a file that is no profile, or that lacks a phase.
+    """
+    engine, total = config.engine, len(recipe.table)
+    unit_rows = max(float(rows_of_views.mean()) * engine.views_per_unit, 1.0)
+    if path is None:
+        ones = {task.name: 1.0 for task in FRONT}
+        return Durations(
+            source="one unit per task: there is no phase profile, so the schedule is a shape and no prediction",
+            unit="units",
+            scale=1.0,
+            compute=ones,
+            update=1.0,
+            zero=0.0,
+            scopes=0.0,
+            validate=0.0,
+            link=_link(config, len(ones) + 1.0, total * recipe.table.parameters.shape[1] * 4),
+            ranks=engine.ranks,
+            rows=unit_rows,
+        )
+    profile = read_profile(path)
+    per_view = _view_prices(recipe, profile, rows_of_views)
+    # A mean view has mean rows; the sampled ones are scaled to it.
+    compute = {name: seconds * unit_rows for name, seconds in per_view.items()}
+    update = profile.price(Phase.UPDATE.value, Work(rows=total))
+    return Durations(
+        source=f"profile {path.name} ({profile.source}), work of {SAMPLED_VIEWS} views of the initial model",
+        unit="ms",
+        scale=1e3,
+        compute=compute,
+        update=update,
+        zero=profile.price(Phase.ZERO_STEP.value, Work(rows=total)),
+        scopes=profile.price(Phase.SCOPES.value, Work(rows=total * engine.global_batch)),
+        validate=profile.price(Phase.HAZARDS.value, Work(rows=total)),
+        link=_link(config, sum(compute.values()) + update, recipe.table.parameters.numel() * 4),
+        ranks=engine.ranks,
+        rows=unit_rows,
+    )
+
+
+def read_profile(path: Path) -> Profile:
+    """The profile in a calibration file. Raises InputError if it is none."""
+    try:
+        return Calibration.from_json(path.read_text(encoding="utf-8")).profile
+    except (OSError, UnicodeError, json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path} is not a phase profile ({type(error).__name__}: {error}). Give a file that `reproduce headline` "
+            "wrote to OUT/profiles, or profile=none."
+        ) from error
+
+
+def _link(config: Config, compute: float, nbytes: int) -> Link:
+    """The emulated link of a study, solved for this compute as its warm-up would."""
+    if not config.link.shaped or config.engine.ranks < 2:
+        return UNSHAPED
+    return link_for_exposure(config.link.name, config.link.exposed_share, compute, nbytes, config.engine.ranks)
+
+
+def _view_prices(
+    recipe: GaussianSplatting, profile: Profile, rows_of_views: NDArray[np.int64]
+) -> dict[str, float]:
+    """Seconds per row in scope of each task of the front, over a few views from all along the capture."""
+    count = len(rows_of_views)
+    views = np.unique(np.linspace(0, count - 1, min(SAMPLED_VIEWS, count)).round().astype(int))
+    keeper = Keeper()
+    table = recipe.table
+    for view in views:
+        scope = recipe.scope([int(view)], Inflation.none(len(table)))[0]
+        frame = recipe.project(int(view), row_ids(scope, len(table)), keeper)
+        recipe.render(frame, keeper)
+        for phase in (Phase.COLOUR_BACKWARD, Phase.PROJECTION_BACKWARD):
+            with keeper.phase(phase, rows=len(frame.rows)):
+                pass  # priced by rows alone, so there is nothing to run
+    seconds: dict[str, float] = {}
+    for entry in keeper.entries:
+        seconds[entry.name] = seconds.get(entry.name, 0.0) + profile.price(entry.name, entry.work)
+    rows = max(int(rows_of_views[views].sum()), 1)
+    return {task.name: sum(seconds[phase.value] for phase in task.phases) / rows for task in FRONT}

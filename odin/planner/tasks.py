@@ -1,0 +1,292 @@
+"""The phase task graph as data: which phases a step has and which orders of them are legal (§4.1.2).
+
+A step is a front, which observes state, and a back, which publishes it. The front depends on the window before the
+step, the back on the window after it, since overlap splits both: what conflicts waits, what does not goes on. Tasks
+are phases of a whole task unit, the grain at which SAS decides; the runtime waits at the grain of views (D§6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from odin.errors import InputError
+from odin.phases import Phase
+
+Place = tuple[int, str]
+"""A task in the program of a step: steps back (0: the step itself, 1: the one before) and its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A phase of a step.
+
+    after:  tasks of the same step that have to be finished first
+    phases: priced phases that it stands for; none where it occupies the link
+    link:   a collective: it starts when all ranks have come, and is there for all of them
+    """
+
+    name: str
+    after: tuple[str, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    link: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskGraph:
+    """Tasks with predecessors. Raises InputError for a name given twice, an unknown predecessor or a cycle."""
+
+    tasks: tuple[Task, ...]
+    by_name: Mapping[str, Task] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = {task.name: task for task in self.tasks}
+        if len(known) != len(self.tasks):
+            raise InputError("A task graph has two tasks of one name; give each its own.")
+        for task in self.tasks:
+            if missing := [name for name in task.after if name not in known]:
+                raise InputError(f"Task {task.name!r} waits for {missing[0]!r}, which is not in the graph.")
+        object.__setattr__(self, "by_name", MappingProxyType(known))
+        topological({task.name: task.after for task in self.tasks})
+
+    def is_legal(self, order: Sequence[str]) -> bool:
+        """Whether `order` holds every task once and none before a predecessor."""
+        place = {name: at for at, name in enumerate(order)}
+        if len(order) != len(place) or place.keys() != self.by_name.keys():
+            return False
+        return all(place[before] < place[task.name] for task in self.tasks for before in task.after)
+
+    def legal_orders(self) -> Iterator[tuple[str, ...]]:
+        """Every legal order once. Their number grows like a factorial: for small graphs, or the first few."""
+        yield from self._extend(())
+
+    def _extend(self, done: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if len(done) == len(self.tasks):
+            yield done
+        seen = set(done)
+        for task in self.tasks:
+            if task.name not in seen and seen.issuperset(task.after):
+                yield from self._extend((*done, task.name))
+
+
+def topological(after: Mapping[str, Sequence[str]]) -> list[str]:
+    """One legal order of a graph given as name → predecessors; raises InputError for a cycle."""
+    order: list[str] = []
+    left = {name: set(before) for name, before in after.items()}
+    while left:
+        ready = [name for name, before in left.items() if not before]
+        if not ready:
+            raise InputError(f"Tasks {', '.join(sorted(left))} wait for each other: a task graph has no cycle.")
+        order += ready
+        for name in ready:
+            del left[name]
+        for before in left.values():
+            before.difference_update(ready)
+    return order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Half:
+    """Front or back of a step in one state of the window beside it.
+
+    tasks:   what the step does
+    across:  only of a front: (task of the step before, task of this step that waits for it, where there is one)
+    on_rank: program of a rank, in order; on_link: order on the link, the same on every rank
+    opens:   only of a back: tasks of the rank that precede the front
+    """
+
+    tasks: tuple[Task, ...]
+    across: tuple[tuple[str, str], ...] = ()
+    on_rank: tuple[Place, ...] = ()
+    on_link: tuple[Place, ...] = ()
+    opens: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallelism:
+    """The step of a family of pipelines: halves by whether their window is a candidate."""
+
+    name: str
+    front: Mapping[bool, Half]
+    back: Mapping[bool, Half]
+
+    def step(self, *, before: bool, after: bool) -> TaskGraph:
+        """The graph of one step, given whether the windows before and after it are candidates."""
+        return TaskGraph(tasks=self.front[before].tasks + self.back[after].tasks)
+
+    def rank_program(self, *, before: bool, after: bool) -> tuple[Place, ...]:
+        """What a rank does in a step, in order, with what is left of the step before."""
+        back = self.back[after]
+        return (*back.opens, *self.front[before].on_rank, *back.on_rank)
+
+    def link_program(self, *, before: bool, after: bool) -> tuple[Place, ...]:
+        """What travels in a step, in order, with what is left of the step before."""
+        return (*self.front[before].on_link, *self.back[after].on_link)
+
+
+def _own(*names: str) -> tuple[Place, ...]:
+    return tuple((0, name) for name in names)
+
+
+def _late(*names: str) -> tuple[Place, ...]:
+    return tuple((1, name) for name in names)
+
+
+# Data parallel: every rank holds every row; gradients are all-reduced -------------------------------------------
+
+_COMPUTE = (
+    Task(name="project", phases=(Phase.PROJECT, Phase.BIN)),
+    Task(name="render", after=("project",), phases=(Phase.COLOUR, Phase.BLEND, Phase.LOSS, Phase.BLEND_BACKWARD)),
+    Task(name="colour backward", after=("render",), phases=(Phase.COLOUR_BACKWARD,)),
+    # The colour's view direction hands its gradient on to the position.
+    Task(name="geometry backward", after=("colour backward",), phases=(Phase.PROJECTION_BACKWARD,)),
+)
+_UPDATE, _ZERO = (Phase.UPDATE,), (Phase.ZERO_STEP,)
+_SCOPES, _VALIDATE = (Phase.SCOPES,), (Phase.HAZARDS,)
+
+DATA_PARALLEL = Parallelism(
+    name="data parallel",
+    front={
+        False: Half(
+            tasks=_COMPUTE,
+            across=(("update", "project"), ("scopes", "validate")),
+            on_rank=_own("project", "render", "colour backward", "geometry backward"),
+        ),
+        True: Half(
+            tasks=_COMPUTE,
+            across=(
+                ("scopes", "validate"),
+                ("validate", "project"),
+                ("zero step", "project"),
+                ("update geometry", "project"),
+                ("update colours", "render"),
+                ("update rest", "zero step"),  # a row is updated in step order
+                ("update rest", "update"),
+                ("update rest", "scopes"),
+            ),
+            on_rank=(
+                *_late("update geometry"),
+                *_own("project"),
+                *_late("update colours"),
+                *_own("render", "colour backward", "geometry backward"),
+                *_late("update rest"),
+            ),
+        ),
+    },
+    back={
+        False: Half(
+            tasks=(
+                Task(name="colours", after=("colour backward",), link=True),
+                Task(name="geometry", after=("geometry backward",), link=True),
+                Task(name="update", after=("colours", "geometry"), phases=_UPDATE),
+                Task(name="scopes", after=("update",), phases=_SCOPES),  # afresh, where a candidate follows
+            ),
+            on_rank=_own("update", "scopes"),
+            on_link=_own("colours", "geometry"),
+        ),
+        True: Half(
+            tasks=(
+                Task(name="validate", phases=_VALIDATE),  # compares scopes and cuts the slot, before gradients go in
+                Task(name="early", after=("validate", "render"), link=True),  # rows no later view of the unit touches
+                Task(name="leading colours", after=("validate", "colour backward"), link=True),
+                Task(name="urgent geometry", after=("validate", "geometry backward"), link=True),
+                Task(name="urgent colours", after=("validate", "geometry backward"), link=True),
+                Task(name="rest", after=("validate", "geometry backward"), link=True),
+                Task(name="zero step", after=("validate", "geometry backward"), phases=_ZERO),
+                Task(name="scopes", after=("zero step",), phases=_SCOPES),  # of the step after the next
+                Task(name="update geometry", after=("early", "urgent geometry"), phases=_UPDATE),
+                Task(
+                    name="update colours",
+                    after=("early", "leading colours", "urgent colours"),
+                    phases=_UPDATE,
+                ),
+                Task(name="update rest", after=("rest", "update geometry", "update colours"), phases=_UPDATE),
+            ),
+            opens=_own("validate"),
+            on_rank=_own("zero step", "scopes"),
+            on_link=_own("early", "leading colours", "urgent geometry", "urgent colours", "rest"),
+        ),
+    },
+)
+
+# Mixed parallel (Grendel): rows are sharded by owner, pixels by rank ---------------------------------------------
+
+_PROJECT = (Phase.PROJECT, Phase.COLOUR)
+_PIXELS = (Phase.BIN, Phase.BLEND, Phase.LOSS)
+_OWNER_BACKWARD = (Phase.COLOUR_BACKWARD, Phase.PROJECTION_BACKWARD)
+
+
+def _publication() -> tuple[Task, ...]:
+    return (
+        Task(name="publish", after=("backward",), link=True),
+        Task(name="owner backward", after=("publish",), phases=_OWNER_BACKWARD),
+        Task(name="update", after=("owner backward",), phases=_UPDATE),
+    )
+
+
+def _pixels(*observed: str) -> tuple[Task, ...]:
+    return (
+        Task(name="render", after=observed, phases=_PIXELS),
+        Task(name="backward", after=("render",), phases=(Phase.BLEND_BACKWARD,)),
+    )
+
+
+MIXED_PARALLEL = Parallelism(
+    name="mixed parallel",
+    front={
+        False: Half(
+            tasks=(
+                Task(name="project", phases=_PROJECT),
+                Task(name="sizes", after=("project",), link=True),
+                Task(name="observe", after=("sizes",), link=True),
+                *_pixels("observe"),
+            ),
+            across=(("update", "project"), ("scopes", "validate")),
+            on_rank=_own("project", "render", "backward"),
+            on_link=_own("sizes", "observe"),
+        ),
+        True: Half(
+            tasks=(
+                Task(name="sizes", link=True),  # scopes give them before anything is projected
+                Task(name="project clear", phases=_PROJECT),
+                Task(name="observe clear", after=("sizes", "project clear"), link=True),
+                Task(name="project conflict", phases=_PROJECT),
+                Task(name="observe conflict", after=("sizes", "project conflict"), link=True),
+                *_pixels("observe clear", "observe conflict"),
+            ),
+            across=(
+                ("scopes", "validate"),
+                ("validate", "project clear"),
+                ("zero step", "sizes"),
+                ("zero step", "project clear"),
+                ("update", "project conflict"),
+                ("update", "zero step"),
+                ("update", "update"),
+            ),
+            on_rank=(
+                *_own("project clear"),
+                *_late("owner backward", "update"),
+                *_own("project conflict", "render", "backward"),
+            ),
+            on_link=(*_own("sizes", "observe clear"), *_late("publish"), *_own("observe conflict")),
+        ),
+    },
+    back={
+        False: Half(
+            tasks=(*_publication(), Task(name="scopes", after=("update",), phases=_SCOPES)),
+            on_rank=_own("owner backward", "update", "scopes"),
+            on_link=_own("publish"),
+        ),
+        True: Half(
+            tasks=(
+                Task(name="validate", phases=_VALIDATE),
+                *_publication(),
+                Task(name="zero step", after=("validate", "backward"), phases=_ZERO),
+                Task(name="scopes", after=("zero step",), phases=_SCOPES),
+            ),
+            opens=_own("validate"),
+            on_rank=_own("zero step", "scopes"),
+        ),
+    },
+)
