@@ -53,8 +53,9 @@ class Conflict:
     nbytes: Mapping[str, int]
     update: Mapping[str, float]
 
-    def seconds(self, durations: Durations, rows: int) -> dict[str, float]:
+    def seconds(self, durations: Durations) -> dict[str, float]:
         """Task → duration of a step whose window is a candidate, for the data-parallel graph."""
+        rows = durations.table_rows
         return {
             **durations.compute,
             **{name: durations.transfer(size) for name, size in self.nbytes.items()},
@@ -63,17 +64,6 @@ class Conflict:
             "zero step": durations.zero * (rows - self.write) / rows,
             "scopes": durations.scopes,
         }
-
-
-def blocking_seconds(durations: Durations, payload: int, colour_share: float) -> dict[str, float]:
-    """Task → duration of a step whose windows are blocking: colours in one bucket, geometry in the other."""
-    return {
-        **durations.compute,
-        "colours": durations.transfer(payload * colour_share),
-        "geometry": durations.transfer(payload * (1 - colour_share)),
-        "update": durations.update,
-        "scopes": durations.scopes,
-    }
 
 
 def view_rows(recipe: GaussianSplatting) -> NDArray[np.int64]:
@@ -137,9 +127,7 @@ def _cutting(recipe: GaussianSplatting, plan: Plan, budget: Budget, a: NDArray[n
         groups=len(table.layout.groups),
         split=recipe.splittable,
         early=budget.early_rows(count(a) / plan.ranks, unit, len(table) * row_bytes, row_bytes),
-        lead=budget.colour_rows(
-            min(count(bits) for bits in a[unit - 1 :: unit]), 4 * table.layout.groups[1].width
-        ),
+        lead=budget.colour_rows(min(count(bits) for bits in a[unit - 1 :: unit]), 4 * table.layout.groups[1].width),
         visible=table.visible_group,
     )
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,8 @@ class Durations:
     update:   of all N rows; zero: of N rows without gradient
     scopes:   of one step's views; validate: the hazard pass
     link:     beta is in bytes per second (or unit)
-    rows:     rows in the scopes of a unit, mean
+    unit_rows: rows in the scopes of a unit, mean; table_rows: N
+    payload:  bytes of a step's gradient; colour_share: of them, colours
     """
 
     source: str
@@ -53,7 +55,10 @@ class Durations:
     validate: float
     link: Link
     ranks: int
-    rows: float
+    unit_rows: float
+    table_rows: int
+    payload: int
+    colour_share: float
 
     @property
     def priced(self) -> bool:
@@ -74,8 +79,18 @@ class Durations:
         if not self.link.shaped or self.ranks < 2:
             return Budget()
         rate = self.link.beta * self.ranks / (2 * (self.ranks - 1))
-        backward = self.compute["geometry backward"] / self.rows
-        return Budget(bytes_per_second=rate, unit_seconds=self.step_compute / self.rows, colour_window=backward)
+        backward = self.compute["geometry backward"] / self.unit_rows
+        return Budget(bytes_per_second=rate, unit_seconds=self.step_compute / self.unit_rows, colour_window=backward)
+
+    def of_blocking_step(self) -> dict[str, float]:
+        """Task → duration of a step between blocking windows: colours in one bucket, geometry in the other."""
+        return {
+            **self.compute,
+            "colours": self.transfer(self.payload * self.colour_share),
+            "geometry": self.transfer(self.payload * (1 - self.colour_share)),
+            "update": self.update,
+            "scopes": self.scopes,
+        }
 
 
 def durations(
@@ -88,41 +103,49 @@ def durations(
 
     Raises InputError for a file that is no profile, or that lacks a phase.
     """
-    engine, total = config.engine, len(recipe.table)
+    engine, table = config.engine, recipe.table
     unit_rows = max(float(rows_of_views.mean()) * engine.views_per_unit, 1.0)
-    if path is None:
-        ones = {task.name: 1.0 for task in FRONT}
-        return Durations(
-            source="one unit per task: there is no phase profile, so the schedule is a shape and no prediction",
-            unit="units",
-            scale=1.0,
-            compute=ones,
-            update=1.0,
-            zero=0.0,
-            scopes=0.0,
-            validate=0.0,
-            link=_link(config, len(ones) + 1.0, total * recipe.table.parameters.shape[1] * 4),
-            ranks=engine.ranks,
-            rows=unit_rows,
-        )
-    profile = read_profile(path)
-    per_view = _view_prices(recipe, profile, rows_of_views)
-    # A mean view has mean rows; the sampled ones are scaled to it.
-    compute = {name: seconds * unit_rows for name, seconds in per_view.items()}
-    update = profile.price(Phase.UPDATE.value, Work(rows=total))
+    known = _unpriced() if path is None else _priced(recipe, rows_of_views, unit_rows, engine.global_batch, path)
+    payload = table.parameters.numel() * 4
     return Durations(
-        source=f"profile {path.name} ({profile.source}), work of {SAMPLED_VIEWS} views of the initial model",
-        unit="ms",
-        scale=1e3,
-        compute=compute,
-        update=update,
-        zero=profile.price(Phase.ZERO_STEP.value, Work(rows=total)),
-        scopes=profile.price(Phase.SCOPES.value, Work(rows=total * engine.global_batch)),
-        validate=profile.price(Phase.HAZARDS.value, Work(rows=total)),
-        link=_link(config, sum(compute.values()) + update, recipe.table.parameters.numel() * 4),
+        **known,
+        link=_link(config, sum(known["compute"].values()) + known["update"], payload),
         ranks=engine.ranks,
-        rows=unit_rows,
+        unit_rows=unit_rows,
+        table_rows=len(table),
+        payload=payload,
+        colour_share=table.layout.groups[1].width / table.layout.columns,
     )
+
+
+def _unpriced() -> dict[str, Any]:
+    return {
+        "source": "one unit per task and none for Odin's own work: without a phase profile a schedule has a shape "
+        "and is no prediction",
+        "unit": "units",
+        "scale": 1.0,
+        "compute": {task.name: 1.0 for task in FRONT},
+        "update": 1.0,
+        **dict.fromkeys(("zero", "scopes", "validate"), 0.0),
+    }
+
+
+def _priced(
+    recipe: GaussianSplatting, rows_of_views: NDArray[np.int64], unit_rows: float, batch: int, path: Path
+) -> dict[str, Any]:
+    profile, total = read_profile(path), len(recipe.table)
+    per_row = _row_prices(recipe, profile, rows_of_views)
+    return {
+        "source": f"profile {path.name} ({profile.source}), work of {min(SAMPLED_VIEWS, len(rows_of_views))} views "
+        "of the initial model",
+        "unit": "ms",
+        "scale": 1e3,
+        "compute": {name: seconds * unit_rows for name, seconds in per_row.items()},
+        "update": profile.price(Phase.UPDATE.value, Work(rows=total)),
+        "zero": profile.price(Phase.ZERO_STEP.value, Work(rows=total)),
+        "scopes": profile.price(Phase.SCOPES.value, Work(rows=total * batch)),
+        "validate": profile.price(Phase.HAZARDS.value, Work(rows=total)),
+    }
 
 
 def read_profile(path: Path) -> Profile:
@@ -143,9 +166,7 @@ def _link(config: Config, compute: float, nbytes: int) -> Link:
     return link_for_exposure(config.link.name, config.link.exposed_share, compute, nbytes, config.engine.ranks)
 
 
-def _view_prices(
-    recipe: GaussianSplatting, profile: Profile, rows_of_views: NDArray[np.int64]
-) -> dict[str, float]:
+def _row_prices(recipe: GaussianSplatting, profile: Profile, rows_of_views: NDArray[np.int64]) -> dict[str, float]:
     """Seconds per row in scope of each task of the front, over a few views from all along the capture."""
     count = len(rows_of_views)
     views = np.unique(np.linspace(0, count - 1, min(SAMPLED_VIEWS, count)).round().astype(int))
