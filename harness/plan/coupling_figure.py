@@ -20,7 +20,7 @@ from harness.plan.drawing import colour
 from harness.report.figure import STYLE, WIDTH
 from odin.planner import LocalityGraph
 
-HEIGHT = 3.6  # inches
+HEIGHT = 4.2  # inches
 CELLS = 512  # more views than this are drawn as the largest coupling of blocks of views
 ZOOMED_STEPS = 8
 LINES = {"capture order": (3, ":"), "random order": (7, "--"), "annealing": (4, "-."), "plan": (0, "-")}
@@ -38,7 +38,7 @@ def draw_coupling(
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         FigureCanvasAgg(figure)
-        grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1.15))
+        grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1))
         norm = PowerNorm(
             0.5, vmin=0, vmax=max(float(np.quantile(graph.weights, 0.99)), 1e-6) if len(graph.weights) else 1
         )
@@ -103,14 +103,16 @@ def _matrix(axes: Axes, matrix: NDArray[np.float32], extent: int, norm: PowerNor
 
 
 def _windows(axes: Axes, across: Mapping[str, NDArray[np.float64]]) -> None:
-    for name, couplings in across.items():
+    known = {name: couplings for name, couplings in across.items() if len(couplings)}  # one step has no windows
+    for name, couplings in known.items():
         position, dashes = LINES.get(name, (5, "-"))
         values = np.sort(couplings)
         share = np.arange(1, len(values) + 1) / len(values)
         label = f"{name} (mean {couplings.mean():.3f})"
         axes.step([0, *values], [0, *share], where="post", color=colour(position), ls=dashes, lw=1.4, label=label)
-    axes.set_xlim(left=0)
+    axes.set_xlim(left=-0.015)  # what lies at 0 has to be seen
     axes.set_ylim(0, 1.01)
     axes.set_xlabel("largest coupling across a window")
     axes.set_ylabel("share of windows at or below")
-    axes.legend(frameon=False, loc="lower right", handlelength=2.2, fontsize=7)
+    if known:
+        axes.legend(frameon=False, loc="lower right", handlelength=2.2, fontsize=7)

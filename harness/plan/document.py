@@ -65,25 +65,33 @@ class NamedPlan:
 
 
 def to_json(named: NamedPlan) -> str:
-    """The plan as text, one window and one step per line."""
+    """The plan as one line of JSON. Raises InputError for a provenance that JSON cannot hold."""
     plan = named.plan
-    document = PlanDocument(
-        format="odin-plan",
-        format_version=FORMAT_VERSION,
-        plan_version=PLAN_VERSION,
-        digest=plan.digest(),
-        scene=named.scene,
-        manifest=named.manifest,
-        views=list(named.views),
-        ranks=plan.ranks,
-        views_per_unit=plan.views_per_unit,
-        units=plan.units.tolist(),
-        region=plan.region.tolist(),
-        mixed=plan.mixed.tolist(),
-        windows=[_names(flag) for flag in plan.blocking],
-        provenance=plan.provenance,
-    )
-    return document.model_dump_json(indent=None) + "\n"
+    try:
+        document = PlanDocument(
+            format="odin-plan",
+            format_version=FORMAT_VERSION,
+            plan_version=PLAN_VERSION,
+            digest=plan.digest(),
+            scene=named.scene,
+            manifest=named.manifest,
+            views=list(named.views),
+            ranks=plan.ranks,
+            views_per_unit=plan.views_per_unit,
+            units=plan.units.tolist(),
+            region=plan.region.tolist(),
+            mixed=plan.mixed.tolist(),
+            windows=[_names(flag) for flag in plan.blocking],
+            provenance=plan.provenance,
+        )
+    except ValidationError as error:
+        raise InputError(f"This plan cannot be written: {_where(error)}. Give it values that JSON can hold.") from error
+    return document.model_dump_json() + "\n"
+
+
+def _where(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc']) or 'the file'}: {first['msg']}"
 
 
 def _names(flag: int) -> list[Reason]:
@@ -95,10 +103,8 @@ def from_json(text: str, source: str = "plan.json") -> NamedPlan:
     try:
         document = PlanDocument.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise InputError(
-            f"{source} is not a plan of format version {FORMAT_VERSION}: {where}: {first['msg']}. "
+            f"{source} is not a plan of format version {FORMAT_VERSION}: {_where(error)}. "
             "Write it again with `odin-bench plan`."
         ) from error
     plan = _plan(document, source)

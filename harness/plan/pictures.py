@@ -103,7 +103,7 @@ def _lane(
     took = max(task.end for task in placed) / steps * prices.scale
     label = shown.label if len(shown.label) else np.full(plan.train_count, -1, np.int32)
     return Lane(
-        title=f"{title}: {took:.3g} {prices.unit} per step",
+        title=f"{title}: {took:.3g} ms per step, predicted" if prices.priced else title,
         tasks=placed,
         region=label[plan.units[:steps]],
     )
@@ -127,7 +127,8 @@ def _schedule_caption(shown: Pictured, panels: Sequence[Lane]) -> str:
         f"{shown.name}: the first {len(panels[0].region)} steps (numbers) in random order with a barrier after each, "
         "and as planned. Computed on the phase task graph, not run. "
         f"Durations: {shown.durations.source}.{skew} Conflicts from scopes of the initial model. The views of a unit "
-        "share its height, each in the colour of its region; lighter blocks are projection and backward."
+        "share its height, each in the colour of its region; lighter blocks are projection and backward. The last step shown ends "
+        "with a barrier."
     )
 
 

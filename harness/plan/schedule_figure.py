@@ -61,7 +61,7 @@ def draw_schedule(panels: Sequence[Lane], *, unit: str, scale: float, regions: i
             _panel(at, panel, ranks, scale)
         axes[0].set_xlim(0, max(panel.end for panel in panels) * scale * 1.005)
         axes[-1].set_xlabel(f"time ({unit})")
-        figure.legend(handles=_keys(regions), loc="outside lower center", ncols=5, frameon=False, handlelength=1.2)
+        figure.legend(handles=_keys(regions), loc="outside lower center", ncols=4, frameon=False, handlelength=1.2, fontsize=7)
         return figure
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.plan.conflicts import MOST_WINDOWS
+from harness.plan.planned import Planned
 from harness.plan.settings import PlanSettings
-from odin.planner.sas import reason_counts
-
-if TYPE_CHECKING:  # the command builds what is shown here, and imports this module
-    from harness.plan.command import Planned
+from odin.planner.sas import reason_counts, reasons
 
 
 def report(planned: Planned, settings: PlanSettings) -> Iterator[str]:
@@ -72,18 +69,12 @@ def _windows(planned: Planned, settings: PlanSettings) -> Iterator[str]:
     count, candidates = plan.steps - 1, int((plan.blocking == 0).sum())
     yield f"windows: {candidates} of {count} are candidates, {count - candidates} stay blocking"
     for word, times in reason_counts(plan).items():
-        where = np.flatnonzero([word in names for names in _all_reasons(planned)])
+        where = np.flatnonzero([word in reasons(flag) for flag in plan.blocking])
         yield f"  blocking, {word}: {times} (after step {_some(where)})"
     yield f"  evaluated: {plan.provenance['sas']}"
     live = planned.live_bytes / 1e6
     limit = "" if settings.memory is None else f" of {settings.memory / 1e6:.4g} MB allowed"
     yield f"  live state of an open window: at most {live:.4g} MB beyond a synchronized trainer's{limit}, initial model"
-
-
-def _all_reasons(planned: Planned) -> list[tuple[str, ...]]:
-    from odin.planner.sas import reasons
-
-    return [reasons(flag) for flag in planned.plan.blocking]
 
 
 def _some(steps: Sequence[int] | np.ndarray, most: int = 8) -> str:
