@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 import matplotlib as mpl
 import numpy as np
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import PowerNorm
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
@@ -39,9 +40,8 @@ def draw_coupling(
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1))
-        norm = PowerNorm(
-            0.5, vmin=0, vmax=max(float(np.quantile(graph.weights, 0.99)), 1e-6) if len(graph.weights) else 1
-        )
+        strongest = float(np.quantile(graph.weights, 0.99)) if len(graph.weights) else 1.0
+        norm = Normalize(vmin=0, vmax=strongest)
         shown = []
         for column, (name, order) in enumerate(
             (("capture order", np.arange(graph.view_count)), ("planned order", planned))
@@ -71,7 +71,7 @@ def coupling_matrix(graph: LocalityGraph, order: NDArray[np.int64], cells: int =
     return matrix
 
 
-def _whole(axes: Axes, graph: LocalityGraph, order: NDArray[np.int64], norm: PowerNorm) -> AxesImage:
+def _whole(axes: Axes, graph: LocalityGraph, order: NDArray[np.int64], norm: Normalize) -> AxesImage:
     image = _matrix(axes, coupling_matrix(graph, order), len(order), norm)
     axes.set_xticks([0, len(order)])
     axes.set_yticks([0, len(order)])
@@ -79,7 +79,7 @@ def _whole(axes: Axes, graph: LocalityGraph, order: NDArray[np.int64], norm: Pow
     return image
 
 
-def _zoom(axes: Axes, graph: LocalityGraph, order: NDArray[np.int64], batch: int, norm: PowerNorm) -> AxesImage:
+def _zoom(axes: Axes, graph: LocalityGraph, order: NDArray[np.int64], batch: int, norm: Normalize) -> AxesImage:
     """The first steps, with lines between them: what matters are the blocks beside the diagonal."""
     steps = max(min(ZOOMED_STEPS, len(order) // batch), 1)
     image = _matrix(axes, coupling_matrix(graph, order[: steps * batch]), steps, norm)
@@ -93,8 +93,8 @@ def _zoom(axes: Axes, graph: LocalityGraph, order: NDArray[np.int64], batch: int
     return image
 
 
-def _matrix(axes: Axes, matrix: NDArray[np.float32], extent: int, norm: PowerNorm) -> AxesImage:
-    cmap = mpl.colormaps["cividis_r"].with_extremes(bad="white")
+def _matrix(axes: Axes, matrix: NDArray[np.float32], extent: int, norm: Normalize) -> AxesImage:
+    cmap = sns.color_palette("mako_r", as_cmap=True).with_extremes(bad="white")
     drawn = np.where(matrix > 0, matrix, np.nan)
     image = axes.imshow(drawn, cmap=cmap, norm=norm, extent=(0, extent, extent, 0), interpolation="nearest")
     for side in ("top", "right", "bottom", "left"):
@@ -115,4 +115,5 @@ def _windows(axes: Axes, across: Mapping[str, NDArray[np.float64]]) -> None:
     axes.set_xlabel("largest coupling across a window")
     axes.set_ylabel("share of windows at or below")
     if known:
-        axes.legend(frameon=False, loc="lower right", handlelength=2.2, fontsize=7)
+        # Above the axes: no corner is free of lines for every capture.
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), handlelength=2.2, borderaxespad=0.2)

@@ -29,6 +29,12 @@ from pipelines.reference.threedgs import GaussianSplatting
 
 SAMPLED_VIEWS = 4
 FRONT = DATA_PARALLEL.front[True].tasks
+PROJECT, LEADING = "project", "leading views"
+
+
+def views_of(task: str, unit: int) -> slice:
+    """Which of a unit's views a task of the front works on."""
+    return {PROJECT: slice(0, unit), LEADING: slice(0, unit - 1)}.get(task, slice(unit - 1, unit))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +61,7 @@ class Durations:
     validate: float
     link: Link
     ranks: int
+    views_per_unit: int
     unit_rows: float
     table_rows: int
     payload: int
@@ -79,8 +86,11 @@ class Durations:
         if not self.link.shaped or self.ranks < 2:
             return Budget()
         rate = self.link.beta * self.ranks / (2 * (self.ranks - 1))
-        backward = self.compute["geometry backward"] / self.unit_rows
-        return Budget(bytes_per_second=rate, unit_seconds=self.step_compute / self.unit_rows, colour_window=backward)
+        return Budget(
+            bytes_per_second=rate,
+            unit_seconds=self.step_compute / self.unit_rows,
+            colour_window=self.compute["geometry backward"] * self.views_per_unit / self.unit_rows,
+        )
 
     def of_blocking_step(self) -> dict[str, float]:
         """Task → duration of a step between blocking windows: colours in one bucket, geometry in the other."""
@@ -105,12 +115,16 @@ def durations(
     """
     engine, table = config.engine, recipe.table
     unit_rows = max(float(rows_of_views.mean()) * engine.views_per_unit, 1.0)
-    known = _unpriced() if path is None else _priced(recipe, rows_of_views, unit_rows, engine.global_batch, path)
+    known = _unpriced() if path is None else _priced(recipe, rows_of_views, engine.global_batch, path)
+    every = range(engine.views_per_unit)
+    views = {name: len(every[views_of(name, len(every))]) for name in known["compute"]}
+    known["compute"] = {name: seconds * views[name] for name, seconds in known["compute"].items()}
     payload = table.parameters.numel() * 4
     return Durations(
         **known,
         link=_link(config, sum(known["compute"].values()) + known["update"], payload),
         ranks=engine.ranks,
+        views_per_unit=engine.views_per_unit,
         unit_rows=unit_rows,
         table_rows=len(table),
         payload=payload,
@@ -119,20 +133,20 @@ def durations(
 
 
 def _unpriced() -> dict[str, Any]:
+    """Fields of `Durations`; compute is that of one view."""
     return {
-        "source": "one unit per task and none for Odin's own work: without a phase profile a schedule has a shape "
-        "and is no prediction",
+        "source": "one unit per view and phase and none for Odin's own work: without a phase profile a schedule has a "
+        "shape and is no prediction",
         "unit": "units",
         "scale": 1.0,
-        "compute": {task.name: 1.0 for task in FRONT},
+        "compute": {task.name: 3.0 if task.name == LEADING else 1.0 for task in FRONT},
         "update": 1.0,
         **dict.fromkeys(("zero", "scopes", "validate"), 0.0),
     }
 
 
-def _priced(
-    recipe: GaussianSplatting, rows_of_views: NDArray[np.int64], unit_rows: float, batch: int, path: Path
-) -> dict[str, Any]:
+def _priced(recipe: GaussianSplatting, rows_of_views: NDArray[np.int64], batch: int, path: Path) -> dict[str, Any]:
+    """Fields of `Durations`; compute is that of one view with the mean number of rows in scope."""
     profile, total = read_profile(path), len(recipe.table)
     per_row = _row_prices(recipe, profile, rows_of_views)
     return {
@@ -140,7 +154,7 @@ def _priced(
         "of the initial model",
         "unit": "ms",
         "scale": 1e3,
-        "compute": {name: seconds * unit_rows for name, seconds in per_row.items()},
+        "compute": {name: seconds * float(rows_of_views.mean()) for name, seconds in per_row.items()},
         "update": profile.price(Phase.UPDATE.value, Work(rows=total)),
         "zero": profile.price(Phase.ZERO_STEP.value, Work(rows=total)),
         "scopes": profile.price(Phase.SCOPES.value, Work(rows=total * batch)),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.plan.conflicts import Conflict
 from harness.plan.coupling_figure import draw_coupling
 from harness.plan.drawing import save
-from harness.plan.durations import FRONT, Durations
+from harness.plan.durations import FRONT, Durations, views_of
 from harness.plan.schedule_figure import Lane, draw_schedule
 from odin.plan import Plan
 from odin.planner import LocalityGraph
@@ -71,7 +71,7 @@ def first_visits(plan: Plan) -> NDArray[np.int64]:
 def _before(shown: Pictured) -> Lane:
     """The first steps in random order, with a barrier after each."""
     steps = min(SHOWN_STEPS, shown.random.steps)
-    seconds = shown.durations.of_blocking_step()
+    seconds = {**shown.durations.of_blocking_step(), "scopes": 0.0}  # the baseline needs none
     return _lane(
         shown, shown.random, np.zeros(steps - 1, np.bool_), [seconds] * steps, "random order, a barrier per step"
     )
@@ -110,25 +110,27 @@ def _lane(
 
 
 def _of_units(shown: Pictured, plan: Plan, seconds: Sequence[Mapping[str, float]]) -> Seconds:
-    """Durations by task; with prices, compute also by the rows in scope of the unit's very views."""
-    unit = shown.view_rows[plan.units[: len(seconds)]].sum(axis=2) / shown.durations.unit_rows
+    """Durations by task; with prices, compute also by the rows in scope of the very views."""
+    rows = shown.view_rows[plan.units[: len(seconds)]] * (plan.views_per_unit / shown.durations.unit_rows)
 
     def of(key: Key) -> float:
         step, rank, name = key
-        weighted = shown.durations.priced and rank != LINK and name in _COMPUTE
-        return seconds[step].get(name, 0.0) * (float(unit[step, rank]) if weighted else 1.0)
+        mean = seconds[step].get(name, 0.0)
+        if not mean or not shown.durations.priced or rank == LINK or name not in _COMPUTE:
+            return mean
+        return mean * float(rows[step, rank, views_of(name, plan.views_per_unit)].mean())
 
     return of
 
 
 def _schedule_caption(shown: Pictured, panels: Sequence[Lane]) -> str:
-    skew = " A unit's compute is proportional to the rows in scope of its views." if shown.durations.priced else ""
+    skew = " Compute of a view is proportional to the rows in its scope." if shown.durations.priced else ""
     return (
         f"{shown.name}: the first {len(panels[0].region)} steps (numbers) in random order with a barrier after each, "
         "and as planned. Computed on the phase task graph, not run. "
-        f"Durations: {shown.durations.source}.{skew} Conflicts from scopes of the initial model. The views of a unit "
-        "share its height, each in the colour of its region; lighter blocks are projection and backward. The last step shown ends "
-        "with a barrier."
+        f"Durations: {shown.durations.source}.{skew} Conflicts from scopes of the initial model. Compute is in the "
+        "colour of the view's region: projection of a unit's views (light, one above the other), then view by view, "
+        "the last one cut into render and the two parts of backward. The last step shown ends with a barrier."
     )
 
 

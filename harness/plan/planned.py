@@ -87,7 +87,7 @@ def make(
     evidence = Evidence(
         live_bytes=np.full(plan.steps - 1, live),
         memory_budget=settings.memory,
-        gain=_gains(plan, found, blocking_s - np.array(candidate)) if prices.priced else None,
+        gain=_gains(plan, found, _saved(prices, blocking_s, candidate)) if prices.priced else None,
         coupling=couplings,
         coupling_limit=settings.coupling_limit if settings.sas == "paper" else None,
     )
@@ -119,14 +119,21 @@ def _conflicts(recipe: GaussianSplatting, plan: Plan, prices: Durations) -> list
     return found
 
 
+def _saved(prices: Durations, blocking_s: float, candidate: Sequence[float]) -> NDArray[np.float64]:
+    """Seconds per step that windows save; without a transfer there is nothing to hide."""
+    return (blocking_s - np.array(candidate)) * prices.link.shaped
+
+
 def _gains(plan: Plan, found: Sequence[Conflict], gain: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Seconds saved by every window, [S-1]; of windows that were not looked at, the nearest one's that was."""
-    if not found:
-        return np.full(plan.steps - 1, np.inf)  # all are blocking for another reason already
-    looked_at = np.array([conflict.step for conflict in found])
-    # Between two of them the border is half way.
-    nearest = np.searchsorted((looked_at[1:] + looked_at[:-1]) / 2, np.arange(plan.steps - 1))
-    return np.asarray(gain[nearest])
+    """Seconds that every window saves, [S-1]; of windows that were not looked at, the nearest one's that was, and inf
+    where a window is blocking already: nothing is predicted there."""
+    gains = np.full(plan.steps - 1, np.inf)
+    candidate = np.flatnonzero(plan.blocking == 0)
+    if found:
+        looked_at = np.array([conflict.step for conflict in found])
+        # Between two of them the border is half way.
+        gains[candidate] = gain[np.searchsorted((looked_at[1:] + looked_at[:-1]) / 2, candidate)]
+    return gains
 
 
 def _sizes(recipe: GaussianSplatting, plan: Plan) -> Sizes:

@@ -17,12 +17,14 @@ from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
 from harness.plan.drawing import CHECKED, SENT, UPDATED, colour, region_colour
+from harness.plan.durations import views_of
 from harness.report.figure import STYLE, WIDTH
 from odin.planner.timing import LINK, Placed
 
 MOST_RANKS = 8
 ROW, MARGINS = 0.2, 1.2  # inches
-COMPUTE = {"project": 0.55, "render": 1.0, "colour backward": 0.78, "geometry backward": 0.78}  # opacity
+# Task of the front → opacity.
+COMPUTE = {"project": 0.55, "leading views": 1.0, "render": 1.0, "colour backward": 0.78, "geometry backward": 0.78}
 CHECKS = ("validate", "scopes", "zero step")
 
 
@@ -61,7 +63,9 @@ def draw_schedule(panels: Sequence[Lane], *, unit: str, scale: float, regions: i
             _panel(at, panel, ranks, scale)
         axes[0].set_xlim(0, max(panel.end for panel in panels) * scale * 1.005)
         axes[-1].set_xlabel(f"time ({unit})")
-        figure.legend(handles=_keys(regions), loc="outside lower center", ncols=4, frameon=False, handlelength=1.2, fontsize=7)
+        figure.legend(
+            handles=_keys(regions), loc="outside lower center", ncols=4, frameon=False, handlelength=1.2, fontsize=7
+        )
         return figure
 
 
@@ -83,13 +87,14 @@ def _panel(axes: Axes, panel: Lane, ranks: int, scale: float) -> None:
 
 
 def _compute(axes: Axes, panel: Lane, task: Placed, row: int, left: float, width: float) -> None:
-    """The views of the unit share the height, each in its region's colour."""
-    region = panel.region[task.step, task.rank]
+    """The views that the task works on share the height, each in its region's colour."""
+    unit = panel.region.shape[2]
+    region = panel.region[task.step, task.rank, views_of(task.name, unit)]
     height = 0.84 / len(region)
     for place, of in enumerate(region):
         top = row - 0.42 + place * height
         _block(axes, left, top, width, height, fc=region_colour(int(of)), alpha=COMPUTE[task.name])
-    if task.name == "render":
+    if task.name == ("render" if unit == 1 else "leading views"):
         text = axes.text(left + width / 2, row, str(task.step), ha="center", va="center", fontsize=6.5)
         text.set(color="white", fontweight="bold", clip_on=True)
 

@@ -104,7 +104,7 @@ def _conflicts(planned: Planned) -> Iterator[str]:
         body.append(
             (name, f"{width} of {columns}", _share(waited * columns / width / rows), _share(share), _POINT[place])
         )
-    yield from table(("group", "columns", "rows waited for", "on the link after backward", "waited for"), body)
+    yield from table(("group", "columns", "rows waited for", "of the transfer, after backward", "waited for"), body)
 
 
 _WAITED = (("urgent geometry",), ("urgent colours",))
@@ -117,8 +117,8 @@ def _prediction(planned: Planned) -> Iterator[str]:
     if prices.priced and planned.conflicts:
         a, b = planned.blocking_s * prices.scale, planned.candidate_s * prices.scale
         yield (
-            f"predicted by the phase task graph, no skew, link {prices.link.name}: {a:.1f} ms per step where windows "
-            f"block, {b:.1f} ms where they are candidates ({a / b:.2f}×)"
+            f"predicted by the phase task graph (no skew, Odin's own work included, link {prices.link.name}): "
+            f"{a:.1f} ms per step where windows block, {b:.1f} ms where they are candidates ({a / b:.2f}×)"
         )
 
 

@@ -1,8 +1,9 @@
 """The phase task graph as data: which phases a step has and which orders of them are legal (§4.1.2).
 
 A step is a front, which observes state, and a back, which publishes it. The front depends on the window before the
-step, the back on the window after it, since overlap splits both: what conflicts waits, what does not goes on. Tasks
-are phases of a whole task unit, the grain at which SAS decides; the runtime waits at the grain of views (D§6).
+step, the back on the window after it, since overlap splits both: what conflicts waits, what does not goes on. A task
+is a phase of a task unit, the grain at which SAS decides, but for one cut: a unit's last view stands apart from those
+before it, as early rows and the first colours leave beside it. The runtime waits at the grain of views (D§6).
 """
 
 from __future__ import annotations
@@ -135,9 +136,12 @@ def _late(*names: str) -> tuple[Place, ...]:
 
 # Data parallel: every rank holds every row; gradients are all-reduced -------------------------------------------
 
+_RENDER = (Phase.COLOUR, Phase.BLEND, Phase.LOSS, Phase.BLEND_BACKWARD)
 _COMPUTE = (
     Task(name="project", phases=(Phase.PROJECT, Phase.BIN)),
-    Task(name="render", after=("project",), phases=(Phase.COLOUR, Phase.BLEND, Phase.LOSS, Phase.BLEND_BACKWARD)),
+    # Render and backward of every view but the last; the next three are the last view's.
+    Task(name="leading views", after=("project",), phases=(*_RENDER, Phase.COLOUR_BACKWARD, Phase.PROJECTION_BACKWARD)),
+    Task(name="render", after=("leading views",), phases=_RENDER),
     Task(name="colour backward", after=("render",), phases=(Phase.COLOUR_BACKWARD,)),
     # The colour's view direction hands its gradient on to the position.
     Task(name="geometry backward", after=("colour backward",), phases=(Phase.PROJECTION_BACKWARD,)),
@@ -151,7 +155,7 @@ DATA_PARALLEL = Parallelism(
         False: Half(
             tasks=_COMPUTE,
             across=(("update", "project"), ("scopes", "validate")),
-            on_rank=_own("project", "render", "colour backward", "geometry backward"),
+            on_rank=_own("project", "leading views", "render", "colour backward", "geometry backward"),
         ),
         True: Half(
             tasks=_COMPUTE,
@@ -160,7 +164,7 @@ DATA_PARALLEL = Parallelism(
                 ("validate", "project"),
                 ("zero step", "project"),
                 ("update geometry", "project"),
-                ("update colours", "render"),
+                ("update colours", "leading views"),
                 ("update rest", "zero step"),  # a row is updated in step order
                 ("update rest", "update"),
                 ("update rest", "scopes"),
@@ -169,7 +173,7 @@ DATA_PARALLEL = Parallelism(
                 *_late("update geometry"),
                 *_own("project"),
                 *_late("update colours"),
-                *_own("render", "colour backward", "geometry backward"),
+                *_own("leading views", "render", "colour backward", "geometry backward"),
                 *_late("update rest"),
             ),
         ),
@@ -188,7 +192,7 @@ DATA_PARALLEL = Parallelism(
         True: Half(
             tasks=(
                 Task(name="validate", phases=_VALIDATE),  # compares scopes and cuts the slot, before gradients go in
-                Task(name="early", after=("validate", "render"), link=True),  # rows no later view of the unit touches
+                Task(name="early", after=("validate", "leading views"), link=True),  # the last view leaves them alone
                 Task(name="leading colours", after=("validate", "colour backward"), link=True),
                 Task(name="urgent geometry", after=("validate", "geometry backward"), link=True),
                 Task(name="urgent colours", after=("validate", "geometry backward"), link=True),

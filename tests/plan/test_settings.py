@@ -12,7 +12,9 @@ from odin.errors import InputError
 
 
 def test_words_go_where_they_belong() -> None:
-    config, settings = read_words(["ranks=4", "sas=paper", "coupling_limit=0.1", "memory=1.5MB", "seed=3", "profile=none"])
+    config, settings = read_words(
+        ["ranks=4", "sas=paper", "coupling_limit=0.1", "memory=1.5MB", "seed=3", "profile=none"]
+    )
     assert (config.engine.ranks, config.seed, config.study.name) == (4, 3, "headline")
     assert settings == PlanSettings(sas="paper", coupling_limit=0.1, memory=1_500_000, profile="none")
     assert read_words([])[1] == PlanSettings()

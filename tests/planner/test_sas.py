@@ -40,9 +40,7 @@ def test_each_reason_blocks_its_own_windows() -> None:
         ("memory budget", "no gain"),
     ]
     assert reason_counts(plan) == {"coupling limit": 2, "no gain": 2, "structural event": 1, "memory budget": 1}
-    assert plan.provenance["sas"] == (
-        "structural events; memory ≤ 10 B; gain by the phase profile; coupling ≤ 0.2"
-    )
+    assert plan.provenance["sas"] == ("structural events; memory ≤ 10 B; gain by the phase profile; coupling ≤ 0.2")
 
 
 def test_what_is_not_evaluated_blocks_nothing() -> None:
