@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.plan.document import NamedPlan, from_json, read_plan, to_json, write_plan
@@ -38,6 +38,7 @@ def named_plans(draw: st.DrawFn) -> NamedPlan:
     return NamedPlan(plan=plan, scene=draw(TEXT), manifest=draw(TEXT), views=views)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # whole plans are drawn number by number
 @given(named_plans())
 def test_it_comes_back_as_it_was(named: NamedPlan) -> None:
     back = from_json(to_json(named))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
@@ -44,6 +44,7 @@ def test_tasks_without_duration_are_left_out() -> None:
     assert len(figure.axes[0].patches) == 1
 
 
+@settings(deadline=None)
 @given(st.permutations(range(7)), st.integers(1, 9), st.integers(1, 7))
 def test_the_matrix_is_the_graph_in_that_order(order: list[int], cells: int, count: int) -> None:
     graph = locality_graph(ring(7)[0], top_k=None)
