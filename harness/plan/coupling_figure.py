@@ -115,5 +115,5 @@ def _windows(axes: Axes, across: Mapping[str, NDArray[np.float64]]) -> None:
     axes.set_xlabel("largest coupling across a window")
     axes.set_ylabel("share of windows at or below")
     if known:
-        # Above the axes: no corner is free of lines for every capture.
-        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), handlelength=2.2, borderaxespad=0.2)
+        # Below the axes, beside the colour bar: no corner is free of lines for every capture.
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.14), handlelength=2.2, borderaxespad=0)

@@ -24,7 +24,7 @@ from odin.errors import InputError
 from odin.inflation import Inflation
 from odin.keeper import Keeper, Work
 from odin.phases import Phase
-from odin.planner.tasks import DATA_PARALLEL
+from odin.planner.parallelism import DATA_PARALLEL
 from pipelines.reference.threedgs import GaussianSplatting
 
 SAMPLED_VIEWS = 4

@@ -19,7 +19,7 @@ from harness.plan.durations import FRONT, Durations, views_of
 from harness.plan.schedule_figure import Lane, draw_schedule
 from odin.plan import Plan
 from odin.planner import LocalityGraph
-from odin.planner.tasks import DATA_PARALLEL
+from odin.planner.parallelism import DATA_PARALLEL
 from odin.planner.timing import LINK, Key, Seconds, unroll
 
 SHOWN_STEPS = 6

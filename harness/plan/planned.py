@@ -23,8 +23,8 @@ from odin.arms import arm
 from odin.memory import Sizes, shadow_memory
 from odin.plan import Plan
 from odin.planner import LocalityGraph, partition
+from odin.planner.parallelism import DATA_PARALLEL
 from odin.planner.sas import Evidence, window_couplings, with_windows
-from odin.planner.tasks import DATA_PARALLEL
 from odin.planner.timing import step_seconds
 from pipelines.reference.threedgs import GaussianSplatting
 

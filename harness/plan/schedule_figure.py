@@ -113,8 +113,8 @@ def _keys(regions: int) -> list[Patch]:
     keys = [Patch(fc=region_colour(k), label=f"compute, region {k}") for k in range(min(regions, 6))]
     keys = keys or [Patch(fc=region_colour(-1), label="compute")]
     keys += [
-        Patch(fc=colour(SENT), label="gradient"),
-        Patch(fc=colour(SENT), alpha=0.45, label="gradient nobody waits for"),
+        Patch(fc=colour(SENT), label="gradient on the link"),
+        Patch(fc=colour(SENT), alpha=0.45, label="… that nobody waits for"),
         Patch(fc=colour(UPDATED), label="update"),
         Patch(fc=colour(CHECKED), label="scopes, hazards, zero step"),
         Patch(fc="white", ec="0.6", lw=0.5, label="idle"),

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odin.errors import InputError
-from odin.planner.tasks import Parallelism, Task, TaskGraph
+from odin.planner.parallelism import Parallelism
+from odin.planner.tasks import Task, TaskGraph
 
 LINK = -1
 """The rank of a task that occupies the link."""

@@ -14,7 +14,7 @@ from harness.plan.coupling_figure import coupling_matrix, draw_coupling
 from harness.plan.drawing import save
 from harness.plan.schedule_figure import MOST_RANKS, Lane, draw_schedule
 from odin.planner import LocalityGraph, graph_from_pairs, locality_graph
-from odin.planner.tasks import DATA_PARALLEL
+from odin.planner.parallelism import DATA_PARALLEL
 from odin.planner.timing import unroll
 from tests.planner.captures import ring
 

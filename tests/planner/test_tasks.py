@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from odin.errors import InputError
 from odin.phases import Category
-from odin.planner.tasks import DATA_PARALLEL, MIXED_PARALLEL, Parallelism, Task, TaskGraph, topological
+from odin.planner.parallelism import DATA_PARALLEL, MIXED_PARALLEL, Parallelism
+from odin.planner.tasks import Task, TaskGraph, topological
 from odin.planner.timing import LINK, step_seconds, unroll
 
 BOTH = pytest.mark.parametrize("parallelism", [DATA_PARALLEL, MIXED_PARALLEL], ids=lambda p: p.name)
