@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from harness.config import Config, load
 from harness.config.checks import expect, expect_one_of
@@ -72,8 +73,8 @@ def _with_our_words(error: InputError, words: Sequence[str]) -> InputError:
     return error
 
 
-def _typed(own: dict[str, str]) -> dict[str, str | float | int | None]:
-    typed: dict[str, str | float | int | None] = dict(own)
+def _typed(own: dict[str, str]) -> dict[str, Any]:
+    typed: dict[str, Any] = dict(own)
     if "coupling_limit" in own:
         typed["coupling_limit"] = _number("coupling_limit", own["coupling_limit"])
     if "memory" in own:
