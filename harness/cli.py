@@ -4,6 +4,7 @@
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
     odin-bench report runs                                           table and figure again, from the records
+    odin-bench plan scene=PATH ranks=4                               what the planner decides about a capture, and why
     odin-bench arms                                                  what can be compared
     odin-bench doctor                                                what this machine can run
 
@@ -60,6 +61,7 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.command("reproduce")(ends_in_exit(_reproduce))
+    app.command("plan")(ends_in_exit(_plan))
     app.command("report")(ends_in_exit(_report))
     app.command("arms")(ends_in_exit(_arms))
     app.command("doctor")(ends_in_exit(_doctor))
@@ -86,6 +88,21 @@ def _reproduce(
     from harness.run.headline import run_headline
 
     return run_headline(config, refresh=refresh)
+
+
+def _plan(words: Words = None) -> int:
+    """Plan a capture and say what was decided: regions, order, windows and reasons, predicted conflicts.
+
+    Takes the words of `reproduce headline` (scene=PATH ranks=4 views_per_unit=2 steps=300 regions=4 seed=1),
+    and sas=paper coupling_limit=0.2 memory=500MB profile=FILE|none. Writes plan.json, schedule and coupling
+    (PNG, PDF) below OUT/plans. Trains nothing.
+    """
+    from harness.plan.settings import read_words
+
+    config, settings = read_words(words or [])
+    from harness.plan.command import run_plan
+
+    return run_plan(config, settings)
 
 
 def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")]) -> int:

@@ -11,6 +11,7 @@ from harness.config.keys import groups, keys, short_words
 
 COMMANDS = {
     "reproduce": ["study", "words", "--dry-run", "--refresh"],
+    "plan": ["words"],
     "report": ["path"],
     "arms": [],
     "doctor": ["--quick"],

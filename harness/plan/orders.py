@@ -1,0 +1,83 @@
+"""Orders of one workload beside each other, judged on the full graph (D§4, D§12).
+
+Legend: V training views, S steps, B views per step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odin.plan import Plan
+from odin.planner import LocalityGraph, random_units
+from odin.planner.sas import window_couplings
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderQuality:
+    """How strongly consecutive steps of an order are coupled.
+
+    mean:  over windows, of the largest coupling between a view of one step and one of the next
+    clear: share of windows without any coupling
+    note:  why there are no numbers (then mean and clear are nan)
+    """
+
+    name: str
+    mean: float
+    clear: float
+    note: str = ""
+
+
+def compare_orders(graph: LocalityGraph, plan: Plan, seed: int) -> Iterator[OrderQuality]:
+    """The plan, then capture order, random order and annealing on the same workload.
+
+    graph: over the training views with all its edges; plan: of at least two steps
+    """
+    yield judged("plan", graph, plan)
+    yield judged("capture order", graph, with_units(plan, capture_units(plan)))
+    yield judged("random order", graph, random_plan(plan, seed))
+    annealed = annealed_units(graph, plan, seed)
+    if annealed is None:
+        yield OrderQuality(name="annealing", mean=np.nan, clear=np.nan, note="not in this version of the planner")
+    else:
+        yield judged("annealing", graph, with_units(plan, annealed))
+
+
+def judged(name: str, graph: LocalityGraph, plan: Plan) -> OrderQuality:
+    """The quality of a plan of at least two steps."""
+    couplings = window_couplings(graph, plan)
+    return OrderQuality(name=name, mean=float(couplings.mean()), clear=float((couplings == 0).mean()))
+
+
+def with_units(plan: Plan, units: NDArray[np.int32]) -> Plan:
+    """The same windows over other views; no step is drawn from a region."""
+    return replace(plan, units=units, region=np.full(plan.steps, -1, np.int32))
+
+
+def capture_units(plan: Plan) -> NDArray[np.int32]:
+    """Views one after the other as they were taken (by file name), epoch after epoch, int32 [S, W, U]."""
+    stream = np.arange(plan.steps * plan.global_batch) % plan.train_count
+    return stream.astype(np.int32).reshape(plan.units.shape)
+
+
+def random_plan(plan: Plan, seed: int) -> Plan:
+    """The baseline's order of the same workload."""
+    ranks, unit = plan.ranks, plan.views_per_unit
+    return with_units(plan, random_units(plan.train_count, ranks, unit, plan.steps, seed))
+
+
+def annealed_units(graph: LocalityGraph, plan: Plan, seed: int) -> NDArray[np.int32] | None:
+    """Units found by annealing, int32 [S, W, U]; None where the planner has no annealing.
+
+    The one place that knows how `odin.planner.anneal` is called.
+    """
+    anneal: Callable[..., Any] | None = getattr(import_module("odin.planner"), "anneal", None)
+    if anneal is None:
+        return None
+    shape = {"ranks": plan.ranks, "views_per_unit": plan.views_per_unit, "steps": plan.steps}
+    return np.asarray(anneal(graph, **shape, seed=seed), np.int32).reshape(plan.units.shape)
