@@ -3,6 +3,7 @@
     odin-bench reproduce headline                                    the headline on a procedural scene
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
+    odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
     odin-bench report runs                                           table and figure again, from the records
     odin-bench arms                                                  what can be compared
     odin-bench doctor                                                what this machine can run
@@ -60,6 +61,7 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.command("reproduce")(ends_in_exit(_reproduce))
+    app.command("predict")(ends_in_exit(_predict))
     app.command("report")(ends_in_exit(_report))
     app.command("arms")(ends_in_exit(_arms))
     app.command("doctor")(ends_in_exit(_doctor))
@@ -86,6 +88,21 @@ def _reproduce(
     from harness.run.headline import run_headline
 
     return run_headline(config, refresh=refresh)
+
+
+def _predict(words: Words = None) -> int:
+    """Predict the throughput of each arm on a cluster at several rank counts, from committed prices.
+
+    Words as in reproduce, but ranks=1,2,4,8 is a list; steps=40 and the arms of the headline unless given. Every rank is
+    trained virtually for these steps; arms with equal bits are trained once. cluster=rtx4090-pcie4 takes that link,
+    link=fig1-3dgs one fitted to the paper's exposed share. A scene at its full size says scale_rows=1 scale_pixels=1.
+    """
+    from harness.predict.words import split_words
+
+    config, ranks = split_words(words or [])
+    from harness.predict.command import run_predict
+
+    return run_predict(config, ranks)
 
 
 def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")]) -> int:
