@@ -46,7 +46,7 @@ def run_predict(config: Config, ranks: Sequence[int]) -> int:
     workloads = _workloads(config, ranks)
     results, used = predict(workloads, names)
     folder = Path(config.out) / "predict" / _folder_name(config, workloads[0])
-    note = _basis(config, used)
+    note = _basis(config, workloads[0].capture.name, used)
     _write(results, note, folder)
     print("\n".join([text_table(results), "", *_costly(results), "", note, f"Table and picture: {folder}"]))
     return 0
@@ -94,12 +94,11 @@ def _costly(results: Results) -> list[str]:
     return [text_windows(p) for p in results[max(results)] if p.arm.name != BASELINE]
 
 
-def _basis(config: Config, used: Calibration) -> str:
+def _basis(config: Config, scene: str, used: Calibration) -> str:
     """What the numbers rest on; the first line is short enough for a picture."""
     compute = config.compute
-    first = f"{config.scene.path}, {config.pipeline.name}, {compute.name}, link {used.link.name}, {config.scale.steps} steps"
-    if config.cluster.name != "local":
-        first = first.replace(f"link {used.link.name}", f"cluster {config.cluster.name}")
+    where = f"link {used.link.name}" if config.cluster.name == "local" else f"cluster {config.cluster.name}"
+    first = f"{scene}, {config.pipeline.name}, {compute.name}, {where}, {config.scale.steps} steps"
     lines = [first, f"Prices {used.name}; compute during a transfer takes {compute.overlap_slowdown:g} times as long."]
     if (compute.scale_rows, compute.scale_pixels) != (1, 1):
         lines.append(

@@ -24,13 +24,13 @@ from harness.measure.profile import Profile
 from harness.profiles.calibration import committed_prices
 from harness.profiles.constants import Constant, Fit, FittedScene, Kind, LinkProfile, digest
 from harness.profiles.load import FOLDER, compute_profile
-from harness.profiles.recording import exposed, load, record_run, retime, save
+from harness.profiles.recording import exposed, load, record_run, save
 from harness.run.workload import load_workload
 from harness.store.files import write_text
 from odin.comm.link import Link
 from odin.errors import InputError
 
-STEPS, SEED, RANKS, VIEWS_PER_UNIT = 64, 1, 8, 2
+STEPS, SEED, RANKS, VIEWS_PER_UNIT = 24, 1, 8, 2
 CAPTURES = ("bonsai", "south_building", "fox")  # at images_2; with rooms, and orbit when there is one
 RECORDINGS = FOLDER / "recordings"
 # The paper's share of transfer in a step, by pipeline (Fig. 1); 2DGS is not given there and takes that of 3DGS.
@@ -61,7 +61,7 @@ def recordings(pipeline: str) -> dict[str, pd.DataFrame]:
 
 def mean_share(scenes: Mapping[str, pd.DataFrame], prices: Profile, link: Link, slowdown: float) -> float:
     """Exposed transfer ÷ step, mean over scenes."""
-    parts = [exposed(retime(r, prices.price, link, slowdown)) for r in scenes.values()]
+    parts = [exposed(r, prices.price, link, slowdown) for r in scenes.values()]
     return sum(transfer / wall for wall, transfer in parts) / len(parts)
 
 
@@ -112,7 +112,7 @@ def fit(pipeline: str, compute: Compute) -> LinkProfile:
 
 
 def _scene(name: str, recording: pd.DataFrame, prices: Profile, link: Link, compute: Compute) -> FittedScene:
-    wall, transfer = exposed(retime(recording, prices.price, link, compute.overlap_slowdown))
+    wall, transfer = exposed(recording, prices.price, link, compute.overlap_slowdown)
     steps = int(recording["step"].max()) + 1
     rows = int(recording.loc[recording["name"] == "clear", "rows"].iloc[0])
     return FittedScene(scene=name, rows=rows, exposed=transfer / wall, step=wall / steps, transfer=transfer / steps)

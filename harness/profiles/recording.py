@@ -8,13 +8,13 @@ Legend: W ranks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from harness.measure.profile import Price
 from harness.run.execute import execute
@@ -24,18 +24,16 @@ from harness.store.files import replacing
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED, Link
 from odin.comm.transport import Arrival, Handle
-from odin.comm.virtual import VirtualTransport
+from odin.comm.virtual import VirtualTransport, stretch_over
 from odin.errors import InputError
-from odin.keeper import Entry, NominalKeeper, Work
-from odin.phases import Category, Phase
+from odin.keeper import NominalKeeper, Work
+from odin.phases import Phase
 
 # op: phase, join or wait; name and category of a phase, segment of a wait; bytes of a join, else 0
 COLUMNS: dict[str, str] = {
     "rank": "int16", "step": "int32", "op": "str", "name": "str", "category": "str", "rows": "int64",
     "entries": "int64", "fragments": "int64", "pixels": "int64", "bytes": "int64",
 }  # fmt: skip
-_DTYPE = torch.uint8  # of a stand-in for a collective's buffer, which has no storage
-_META = torch.device("meta")
 
 
 class RecordingKeeper(NominalKeeper):
@@ -96,38 +94,58 @@ def load(path: Path) -> pd.DataFrame:
     return frame.astype(COLUMNS)
 
 
-def retime(recording: pd.DataFrame, price: Price, link: Link, slowdown: float) -> list[list[Entry]]:
-    """Timelines of all ranks at these prices on this link."""
-    logs = [list(ops.itertuples(index=False)) for _, ops in recording.groupby("rank", sort=True)]
+def exposed(recording: pd.DataFrame, price: Price, link: Link, slowdown: float) -> tuple[float, float]:
+    """Seconds of the whole run at these prices on this link, and of it transfer that ranks waited for (mean; D§7).
 
-    def rank(transport: VirtualTransport) -> list[Entry]:
-        keeper = NominalKeeper(price, transport.pace(slowdown))
-        keeper.begin()
-        _play(logs[transport.rank], transport, keeper)
-        return keeper.entries
-
-    return run_threads(len(logs), link, rank)
-
-
-def _play(ops: Sequence[tuple], transport: VirtualTransport, keeper: NominalKeeper) -> None:
-    under_way: list[Handle] = []
-    for _, step, op, name, category, rows, entries, fragments, pixels, nbytes in ops:
-        keeper.step = step
-        if op == "join":
-            under_way.append(transport.all_reduce(torch.empty(nbytes, dtype=_DTYPE, device=_META), keeper.join()))
-        elif op == "wait":
-            keeper.wait(under_way.pop(0), name)
-        else:
-            with keeper.counted_as(Category(category)), keeper.phase(Phase(name), rows=rows, pixels=pixels) as work:
-                work.entries, work.fragments = entries, fragments
+    Collectives are fixed in order: when the k-th begins follows from those before it, because a rank waits for no later
+    one before it joins the k-th. That is the virtual engine's clock (`odin.comm.virtual`) without its threads.
+    """
+    ranks = [_Rank(ops.itertuples(index=False, name=None), price, slowdown) for _, ops in recording.groupby("rank")]
+    link_log = _LinkLog()
+    while True:
+        nbytes = [rank.advance(link_log) for rank in ranks]
+        if None in nbytes:
+            return max(rank.now for rank in ranks), sum(rank.transfer for rank in ranks) / len(ranks)
+        joined = max(rank.now for rank in ranks)
+        link_log.add(joined, link.all_reduce_seconds(int(nbytes[0] or 0), len(ranks)))
 
 
-def exposed(timelines: Sequence[Sequence[Entry]]) -> tuple[float, float]:
-    """Seconds of the whole run, and of it transfer that ranks waited for, mean over ranks (D§7)."""
-    wall = max(entries[-1].end for entries in timelines)
-    transfer = 0.0
-    for entries in timelines:
-        for e in entries:
-            if e.kind == "wait":
-                transfer += e.end - e.start - max(0.0, min(e.end, e.last_join) - e.start)
-    return wall, transfer / len(timelines)
+class _LinkLog:
+    """Transfers so far. last_joins: of each; busy: start and finish of each, ascending."""
+
+    def __init__(self) -> None:
+        self.last_joins: list[float] = []
+        self.busy: list[tuple[float, float]] = []
+
+    def add(self, last_join: float, seconds: float) -> None:
+        start = max(last_join, self.busy[-1][1] if self.busy else 0.0)
+        self.last_joins.append(last_join)
+        self.busy.append((start, start + seconds))
+
+
+class _Rank:
+    """One rank on its way through a recording."""
+
+    def __init__(self, ops: Iterator[tuple], price: Price, slowdown: float) -> None:
+        self._ops, self._price, self._slowdown = ops, price, slowdown
+        self.now = self.transfer = 0.0
+        self._waited = 0
+
+    def advance(self, link: _LinkLog) -> int | None:
+        """Go on to the next join and return its bytes; None at the end."""
+        for _, _, op, name, _, rows, entries, fragments, pixels, nbytes in self._ops:
+            if op == "join":
+                return int(nbytes)
+            if op == "wait":
+                self._wait(link)
+                continue
+            work = Work(rows=rows, entries=entries, fragments=fragments, pixels=pixels)
+            first = bisect_right(link.busy, self.now, key=lambda transfer: transfer[1])
+            self.now = stretch_over(link.busy, first, self.now, self._price(name, work), self._slowdown)
+        return None
+
+    def _wait(self, link: _LinkLog) -> None:
+        until = max(self.now, link.busy[self._waited][1])
+        skew = max(0.0, min(until, link.last_joins[self._waited]) - self.now)
+        self.transfer += until - self.now - skew
+        self.now, self._waited = until, self._waited + 1
