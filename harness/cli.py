@@ -93,7 +93,7 @@ def _reproduce(
 def _predict(words: Words = None) -> int:
     """Predict the throughput of each arm on a cluster at several rank counts, from committed prices.
 
-    Words as in reproduce, but ranks=1,2,4,8 is a list; steps=40 and the arms of the headline unless given. Every rank is
+    Words as in reproduce, but ranks=1,2,4,8 is a list; steps=40 and the arms of the headline unless given. Ranks are
     trained virtually for these steps; arms with equal bits are trained once. cluster=rtx4090-pcie4 takes that link,
     link=fig1-3dgs one fitted to the paper's exposed share. A scene at its full size says scale_rows=1 scale_pixels=1.
     """

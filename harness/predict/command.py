@@ -24,7 +24,7 @@ from harness.predict.table import (
     text_windows,
     worst_windows,
 )
-from harness.profiles.calibration import calibrated, committed_prices, survey
+from harness.profiles.calibration import calibrated, cluster_link, committed_prices, survey
 from harness.progress import Progress
 from harness.report.summary import BASELINE
 from harness.run.virtual import run_threads
@@ -39,10 +39,12 @@ from pipelines.render.cpu import warm_up
 def run_predict(config: Config, ranks: Sequence[int]) -> int:
     """Predict all arms at all rank counts; prints a table and writes CSV and a picture below `out`. Returns 0."""
     if not config.compute.committed:
-        raise InputError("predict needs committed prices: compute=rtx4090. Prices of this machine say nothing of a GPU.")
+        raise InputError("predict needs committed prices, compute=rtx4090: this machine says nothing of a GPU.")
     names = config.study.arms
     if any(arm(name).waits is Waits.DDP for name in names):
         raise InputError("predict has no arm ddp: its cost is torch's own. On the same link it does what barrier does.")
+    if config.cluster.name != "local":
+        cluster_link(config.cluster.name, max(ranks))
     workloads = _workloads(config, ranks)
     results, used = predict(workloads, names)
     folder = Path(config.out) / "predict" / _folder_name(config, workloads[0])
@@ -102,8 +104,8 @@ def _basis(config: Config, scene: str, used: Calibration) -> str:
     lines = [first, f"Prices {used.name}; compute during a transfer takes {compute.overlap_slowdown:g} times as long."]
     if (compute.scale_rows, compute.scale_pixels) != (1, 1):
         lines.append(
-            f"A row of this scene stands for {compute.scale_rows:g}, a pixel for {compute.scale_pixels:g}: it is a small "
-            "scene that stands for a large one (scale_rows=1 scale_pixels=1 for the scene as it is)."
+            f"A row of this scene stands for {compute.scale_rows:g}, a pixel for {compute.scale_pixels:g}: it is a "
+            "small scene that stands for a large one (scale_rows=1 scale_pixels=1 for the scene as it is)."
         )
     return "\n".join([*lines, "Prices and links are files with sources in results/profiles; nothing was timed here."])
 

@@ -22,8 +22,8 @@ MARKERS = "osD^vPX*<>"
 
 
 def draw(results: Results, title: str) -> Figure:
-    """Left: images/s over ranks, log-log, with the baseline's first point scaled as a dashed line. Right: milliseconds of
-    a step by part at the most ranks."""
+    """Left: images/s over ranks, log-log, with the baseline's first point scaled as a dashed line. Right: milliseconds
+    of a step by part at the most ranks."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         FigureCanvasAgg(figure)

@@ -1,7 +1,7 @@
 """Train and re-time the arms of a prediction at one rank count.
 
-The baseline, the plan's exact arm and every arm that is not exact are trained; the other exact arms have the bits of the
-plan's exact arm and are timed from its trajectory (odin.replay).
+The baseline, one exact arm of the plan and every arm that is not exact are trained; the other exact arms have the bits
+of that one and are timed from its trajectory (odin.replay).
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ def text_windows(predicted: Predicted) -> str:
         transfer, skew = (1e3 * float(str(row[key])) for key in ("transfer_seconds", "skew_seconds"))
         step = int(str(row["step"]))
         lines.append(
-            f"  steps {step:>3} → {step + 1:<3} {row['state']:<9} transfer {transfer:.3g}, slower rank {skew:.3g}: {cause}"
+            f"  steps {step:>3} → {step + 1:<3} {row['state']:<9} transfer {transfer:.3g}, slower rank {skew:.3g}: "
+            f"{cause}"
         )
     return "\n".join(lines)
 

@@ -33,7 +33,7 @@ class _Strict(BaseModel):
 def _check_source(source: str, kind: Kind) -> None:
     wanted = {Kind.DERIVED: "derived ", Kind.ASSUMED: "assumed", Kind.FITTED: "fitted "}.get(kind)
     if wanted and not source.startswith(wanted):
-        raise ValueError(f"the source of a constant that is {kind.value} starts with {wanted.strip()!r}: {source[:40]!r}")
+        raise ValueError(f"a source of kind {kind.value} starts with {wanted.strip()!r}: {source[:40]!r}")
     if kind is Kind.ASSUMED and "because" not in source:
         raise ValueError(f"an assumed constant says why (because …): {source!r}")
 
@@ -71,7 +71,7 @@ class PhasePrice(_Strict):
             if name not in FEATURES:
                 raise ValueError(f"there is no feature {name!r}; features are {', '.join(FEATURES)}")
         if not self.source.startswith(("derived ", "assumed")):
-            raise ValueError(f"a price is derived or assumed, and its source begins with that word: {self.source[:40]!r}")
+            raise ValueError(f"the source of a price starts with derived or assumed: {self.source[:40]!r}")
         if "constant" in self.bytes:
             raise ValueError("bytes are per unit of work; a constant is given in seconds or kernels")
         if not (self.kernels or self.bytes or self.seconds):

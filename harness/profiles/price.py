@@ -4,8 +4,8 @@
               + kernels · launch + seconds["constant"]
 
 A small scene stands for a large one by two factors: every row (and bin entry, which is a row on a tile) stands for
-`rows` of them, every pixel (and composited fragment, which is a row on a pixel) for `pixels`. Prices of work and bytes on
-the link are multiplied, launches are not, and the profile's name says so.
+`rows` of them, every pixel (and composited fragment, which is a row on a pixel) for `pixels`. Prices of work and bytes
+on the link are multiplied, launches are not, and the profile's name says so.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """The virtual clock against the closed form (c + T) / (c + u·T) (D§7).
 
-c: compute of a step, T: transfer, u: share of it that the next step has to wait for. The real runtime and policies run on a
-synthetic trajectory whose scopes have a known overlap; Odin's own operations cost nothing, ranks are alike, compute is
-not slowed by transfers.
+c: compute of a step, T: transfer, u: share of it that the next step has to wait for. The real runtime and policies run
+on a synthetic trajectory whose scopes have a known overlap; Odin's own operations cost nothing, ranks are alike, compute
+is not slowed by transfers.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +76,7 @@ def sharing(u: float) -> list[np.ndarray]:
 @pytest.mark.parametrize("u", [0.0, 0.25, 0.5, 0.75, 1.0])
 def test_a_known_share_of_rows_is_waited_for(u: float, transfer: float) -> None:
     scopes = sharing(u)
-    shared = np.mean([(a & b).sum() / ROWS for a, b in zip(scopes, scopes[1:], strict=False)])
+    shared = np.mean([(a & b).sum() / ROWS for a, b in pairwise(scopes)])
     assert shared == pytest.approx(u)
     speedup = wall("barrier-planned", scopes, transfer) / wall(WHOLE, scopes, transfer)
     assert speedup == pytest.approx((COMPUTE + transfer) / (COMPUTE + u * transfer), rel=0.02)

@@ -110,9 +110,11 @@ def programs(draw: st.DrawFn) -> tuple[list[list], int, float]:
     ops += ["wait"] * pending
     lengths = st.lists(st.integers(0, 6), min_size=len(ops) + 1, max_size=len(ops) + 1)
     several = [draw(lengths) for _ in range(draw(st.integers(2, 3)))]
-    return [[x for pair in zip(own, [*ops, 0], strict=True) for x in pair] for own in several], draw(
-        st.integers(1, 6)
-    ), draw(st.sampled_from([1.0, 1.05, 1.1, 2.0]))
+    return (
+        [[x for pair in zip(own, [*ops, 0], strict=True) for x in pair] for own in several],
+        draw(st.integers(1, 6)),
+        draw(st.sampled_from([1.0, 1.05, 1.1, 2.0])),
+    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,6 @@ import pytest
 from harness.config import Compute, load
 from harness.config.keys import groups
 from harness.config.schema import CLUSTERS, COMMITTED_COMPUTE, FITTED_LINKS
-from harness.measure.profile import FEATURES
 from harness.profiles import load as profiles
 from harness.profiles.calibration import cluster_link, committed_prices
 from harness.profiles.constants import UNPRICED, ComputeProfile
