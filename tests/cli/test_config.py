@@ -41,7 +41,7 @@ CLUSTERED = {name: [*VIRTUAL, "link=cluster"] for name in CLUSTERS}
 COMPANIONS: dict[str, dict[str, list[str]]] = {
     "compute": {"rtx4090": ["engine=virtual"]},
     "cluster": CLUSTERED,
-    "link": {"cluster": [*VIRTUAL, f"cluster={CLUSTERS[0]}"], **{name: VIRTUAL for name in FITTED_LINKS}},
+    "link": {"cluster": [*VIRTUAL, f"cluster={CLUSTERS[0]}"], **dict.fromkeys(FITTED_LINKS, VIRTUAL)},
 }
 
 
