@@ -92,8 +92,8 @@ def _write(results: Results, note: str, folder: Path) -> None:
 
 
 def _costly(results: Results) -> list[str]:
-    """The costliest windows of every arm but the baseline at the most ranks."""
-    return [text_windows(p) for p in results[max(results)] if p.arm.name != BASELINE]
+    """The costliest windows at the most ranks of every arm that may open one."""
+    return [text_windows(p) for p in results[max(results)] if p.arm.waits is not Waits.ALL and p.arm.sas]
 
 
 def _basis(config: Config, scene: str, used: Calibration) -> str:

@@ -14,7 +14,11 @@ from harness.store.schema import Label
 
 LABEL = Label.VIRTUAL.value
 WORST = 5  # windows that are shown of an arm
-COLUMNS = ("ranks", "arm", "label", "images_per_second", "speedup", "exposed", "hidden", "limit", "step_seconds", "way")
+COLUMNS = (
+    "ranks", "arm", "label", "images_per_second", "speedup", "exposed", "hidden", "hidden_transfer", "limit",
+    "step_seconds", "way",
+)  # fmt: skip
+_RATIOS = ("speedup", "exposed", "hidden", "hidden_transfer", "limit")
 WINDOW_COLUMNS = (
     "ranks", "arm", "label", "step", "state", "reason", "waited_share", "transfer_seconds", "skew_seconds", "views",
     "next_views",
@@ -31,25 +35,39 @@ def rows(results: Results) -> list[dict[str, object]]:
         for p in arms:
             row: dict[str, object] = {"ranks": ranks, "arm": p.arm.name, "label": LABEL}
             row |= {"images_per_second": p.images_per_second, "step_seconds": p.parts.step}
-            row |= dict.fromkeys(("speedup", "exposed", "hidden", "limit"), Reading.absent(f"n/a: no {BASELINE}"))
+            row |= dict.fromkeys(_RATIOS, Reading.absent(f"n/a: no {BASELINE}"))
             if baseline is not None:
-                against = compare(p.parts, baseline.parts)
-                row |= {"speedup": Reading.of(baseline.parts.step / p.parts.step), "limit": limit(baseline.parts)}
-                row |= {"exposed": against.exposed, "hidden": against.hidden}
+                row |= _against(p, baseline)
             found.append(row | {"way": "trained" if p.trained else "timed from equal bits"})
     return found
 
 
+def _against(p: Predicted, baseline: Predicted) -> dict[str, object]:
+    """Ratios to the baseline. On one rank nothing is exchanged, so there is nothing to hide."""
+    against = compare(p.parts, baseline.parts)
+    alone = Reading.absent("n/a: one rank")
+    return {
+        "speedup": Reading.of(baseline.parts.step / p.parts.step),
+        "limit": limit(baseline.parts),
+        "exposed": against.exposed,
+        "hidden": alone if p.ranks == 1 else against.hidden,
+        "hidden_transfer": alone if p.ranks == 1 else against.hidden_transfer,
+    }
+
+
 def text_table(results: Results) -> str:
     """The table for people."""
-    head = f"{'ranks':>5}  {'arm':<28} {'images/s':>9} {'speedup':>8} {'exposed':>8} {'hidden':>7} {'limit':>6}"
+    head = f"{'ranks':>5}  {'arm':<24} {'images/s':>9} {'speedup':>8} {'exposed':>8} {'hidden':>8} {'hidden-tr.':>10} "
+    head += f"{'limit':>6}"
     lines = [f"Predicted throughput ({LABEL})", head, "-" * len(head)]
     for row in rows(results):
         speedup, bound = _text(row["speedup"], ".2f", 1, "×"), _text(row["limit"], ".2f", 1, "×")
-        exposed, hidden = _text(row["exposed"], ".1f", 100, " %"), _text(row["hidden"], ".1f", 100, " %")
+        exposed, hidden, transfer = (
+            _text(row[key], ".1f", 100, " %") for key in ("exposed", "hidden", "hidden_transfer")
+        )
         lines.append(
-            f"{row['ranks']:>5}  {row['arm']:<28} {row['images_per_second']:>9.1f} {speedup:>8} {exposed:>8} "
-            f"{hidden:>7} {bound:>6}"
+            f"{row['ranks']:>5}  {row['arm']:<24} {row['images_per_second']:>9.1f} {speedup:>8} {exposed:>8} "
+            f"{hidden:>8} {transfer:>10} {bound:>6}"
         )
     return "\n".join(lines)
 

@@ -79,6 +79,7 @@ def test_predict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["label"] for row in rows} == {"virtual"}
     speed = {(int(row["ranks"]), row["arm"]): float(row["images_per_second"]) for row in rows}
     assert speed[2, "predicted"] > speed[2, "barrier"]
+    assert {row["hidden"] for row in rows if row["ranks"] == "1"} == {""}
     assert {row["way"] for row in rows if row["arm"] == "barrier-planned"} == {"timed from equal bits"}
     for name in ("predict.png", "predict.pdf", "windows.csv", "basis.txt"):
         assert (table.parent / name).stat().st_size > 0
