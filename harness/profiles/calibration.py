@@ -92,11 +92,17 @@ def cluster_link(name: str, ranks: int) -> Link:
             f"engine.ranks={ranks} is refused: the cluster {name} has {profile.nodes} node(s) of {profile.per_node} "
             "GPUs. Choose a larger cluster, for example cluster=rtx4090-pcie4+erdma160, or fewer ranks."
         )
-    inside = {"name": name, "alpha": profile.alpha.value, "beta": profile.beta.value}
-    if profile.across is None:
-        return Link(**inside)
-    across = {"across_alpha": profile.across.alpha.value, "across_beta": profile.across.beta.value}
-    return ClusterLink(**inside, **across, per_node=profile.per_node)
+    alpha, beta, across = profile.alpha.value, profile.beta.value, profile.across
+    if across is None:
+        return Link(name=name, alpha=alpha, beta=beta)
+    return ClusterLink(
+        name=name,
+        alpha=alpha,
+        beta=beta,
+        per_node=profile.per_node,
+        across_alpha=across.alpha.value,
+        across_beta=across.beta.value,
+    )
 
 
 def require_same_basis(fitted: LinkProfile, compute: Compute) -> None:

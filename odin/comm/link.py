@@ -95,8 +95,9 @@ class ClusterLink(Link):
     def all_reduce_rate(self, ranks: int) -> float:
         """See Link."""
         inside, nodes = self._split(ranks)
-        stages = [(link, n) for link, n in ((super(), inside), (self._across, nodes)) if n > 1]
-        return 1.0 / sum(1.0 / link.all_reduce_rate(n) for link, n in stages)
+        seconds = 1.0 / super().all_reduce_rate(inside) if inside > 1 else 0.0
+        seconds += 1.0 / self._across.all_reduce_rate(nodes) if nodes > 1 else 0.0
+        return 1.0 / seconds
 
     def all_to_all_seconds(self, nbytes: int, ranks: int) -> float:
         """A node sends what its GPUs hold for others through one interface."""
@@ -111,8 +112,8 @@ class ClusterLink(Link):
 
     def stretched(self, s: float) -> ClusterLink:
         """See Link."""
-        across = {"across_alpha": self.across_alpha * s, "across_beta": self.across_beta / s}
-        return replace(self, alpha=self.alpha * s, beta=self.beta / s, **across)
+        alpha, beta = self.across_alpha * s, self.across_beta / s
+        return replace(self, alpha=self.alpha * s, beta=self.beta / s, across_alpha=alpha, across_beta=beta)
 
     def carrying(self, factor: float) -> ClusterLink:
         """See Link."""
