@@ -3,6 +3,7 @@
     odin-bench reproduce headline                                    the headline on a procedural scene
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
+    odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
     odin-bench report runs                                           table and figure again, from the records
     odin-bench plan scene=PATH ranks=4                               what the planner decides about a capture, and why
     odin-bench arms                                                  what can be compared
@@ -62,6 +63,7 @@ def application() -> typer.Typer:
     )
     app.command("reproduce")(ends_in_exit(_reproduce))
     app.command("plan")(ends_in_exit(_plan))
+    app.command("predict")(ends_in_exit(_predict))
     app.command("report")(ends_in_exit(_report))
     app.command("arms")(ends_in_exit(_arms))
     app.command("doctor")(ends_in_exit(_doctor))
@@ -103,6 +105,21 @@ def _plan(words: Words = None) -> int:
     from harness.plan.command import run_plan
 
     return run_plan(config, settings)
+
+
+def _predict(words: Words = None) -> int:
+    """Predict the throughput of each arm on a cluster at several rank counts, from committed prices.
+
+    Words as in reproduce, but ranks=1,2,4,8 is a list; steps=40 and the arms of the headline unless given. Ranks are
+    trained virtually for these steps; arms with equal bits are trained once. cluster=rtx4090-pcie4 takes that link,
+    link=fig1-3dgs one fitted to the paper's exposed share. A scene at its full size says scale_rows=1 scale_pixels=1.
+    """
+    from harness.predict.words import split_words
+
+    config, ranks = split_words(words or [])
+    from harness.predict.command import run_predict
+
+    return run_predict(config, ranks)
 
 
 def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")]) -> int:

@@ -113,6 +113,7 @@ class Keeper:
 
 
 Price = Callable[[str, Work], float]
+Advance = Callable[[float, float], float]
 
 
 class NominalKeeper(Keeper):
@@ -120,12 +121,14 @@ class NominalKeeper(Keeper):
 
     No timeline that it keeps depends on a clock, so two runs have equal ones.
 
-    price: (phase name, work) → nominal seconds
+    price:   (phase name, work) → nominal seconds
+    advance: (start, nominal seconds) → end of a phase; None: nominal seconds later. A transport's `pace` makes what
+             is computed during a transfer take longer.
     """
 
-    def __init__(self, price: Price) -> None:
+    def __init__(self, price: Price, advance: Advance | None = None) -> None:
         super().__init__()
-        self._price = price
+        self._price, self._advance = price, advance
         self._deadline = 0.0
         self._last = ""  # the phase that ended last
 
@@ -139,7 +142,8 @@ class NominalKeeper(Keeper):
 
     def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
         start, self._last = self._deadline, phase.value
-        self._deadline += self._price(phase.value, work)
+        seconds = self._price(phase.value, work)
+        self._deadline = start + seconds if self._advance is None else self._advance(start, seconds)
         category = self._counted_as or phase.category
         self._add("phase", phase.value, category, start, self._deadline, work=work, cpu=cpu)
 

@@ -5,6 +5,7 @@ from harness.config.compose import load
 from harness.config.resolve import identity, resolved
 from harness.config.schema import (
     Cluster,
+    Compute,
     Config,
     Engine,
     Link,
@@ -17,6 +18,7 @@ from harness.config.schema import (
 __all__ = [
     "Cell",
     "Cluster",
+    "Compute",
     "Config",
     "Engine",
     "Link",

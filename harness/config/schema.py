@@ -14,6 +14,10 @@ from odin.arms import Waits, arm
 
 PROCEDURAL_SCENES = ("falsifier", "rooms")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
+# Files below results/profiles and link fits; a test compares.
+COMMITTED_COMPUTE = ("rtx4090",)
+CLUSTERS = ("rtx4090-pcie4", "rtx4090-pcie4+erdma160")
+FITTED_LINKS = ("fig1-2dgs", "fig1-3dgs", "fig1-dash", "fig1-taming")
 MOST_RANKS = 16
 MOST_VIRTUAL = 64
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan
@@ -129,21 +133,63 @@ class Engine:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Compute:
+    """What a rank computes on, for the prices of phases.
+
+    name:             host-cpu (timed on this machine) or a committed profile of a GPU, for the virtual engine
+    scale_rows:       what one row of the scene stands for, where a small scene stands for a large one
+    scale_pixels:     the same of a pixel
+    overlap_slowdown: how much longer compute takes while a transfer is in flight, on the virtual clock
+    """
+
+    name: str = "host-cpu"
+    scale_rows: float = 1.0
+    scale_pixels: float = 1.0
+    overlap_slowdown: float = 1.0
+
+    def __post_init__(self) -> None:
+        expect_one_of(self.name, ("host-cpu", *COMMITTED_COMPUTE), key="compute.name")
+        for key in ("scale_rows", "scale_pixels"):
+            value = getattr(self, key)
+            expect(
+                1 <= value <= 1e6 and (self.committed or value == 1),
+                key=f"compute.{key}",
+                value=value,
+                expected="a number from 1 to 1000000, and 1 with compute=host-cpu",
+                advice="Prices of this machine are of the scene as it is; a committed profile can stand for more.",
+            )
+        expect(
+            1 <= self.overlap_slowdown <= 2,
+            key="compute.overlap_slowdown",
+            value=self.overlap_slowdown,
+            expected="a number from 1 to 2",
+            advice="The matrix uses 1.05, with 1.0 and 1.1 beside it.",
+        )
+
+    @property
+    def committed(self) -> bool:
+        """Prices come from a file, not from this machine."""
+        return self.name in COMMITTED_COMPUTE
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Where the ranks run; `local` is this machine."""
+    """Where the ranks run; `local` is this machine, the others are committed profiles for the virtual engine."""
 
     name: str = "local"
 
     def __post_init__(self) -> None:
-        expect_one_of(self.name, ("local",), key="cluster.name")
+        expect_one_of(self.name, ("local", *CLUSTERS), key="cluster.name")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
     """The emulated link between ranks (D§7).
 
-    exposed_share: transfer / step of a one-bucket barrier that the bandwidth is solved for; 0 is unshaped
-    alpha_s:       latency of one hop, seconds
+    name:          exposed-…, solved for a share; none; cluster, the link of the cluster's profile; or a committed fit
+                   to Fig. 1 (fig1-…)
+    exposed_share: transfer / step of a one-bucket barrier that the bandwidth is solved for; 0 where it is not solved
+    alpha_s:       latency of one hop of a solved link, seconds
     """
 
     name: str = "exposed-295"
@@ -159,7 +205,10 @@ class Link:
             advice="Fig. 1 of the paper has 0.229, 0.295 and 0.323.",
         )
         # A number never loses its label, so the label has to be true.
-        name = f"exposed-{round(1000 * self.exposed_share):03d}" if self.shaped else "none"
+        if self.committed and self.exposed_share == 0:
+            name = self.name
+        else:
+            name = f"exposed-{round(1000 * self.exposed_share):03d}" if self.exposed_share > 0 else "none"
         expect(
             self.name == name,
             key="link.name",
@@ -168,17 +217,22 @@ class Link:
             advice=f"Choose a link by name (link=exposed-295), or give link.name={name} as well.",
         )
         expect(
-            0 <= self.alpha_s < 1 and (self.shaped or self.alpha_s == 0),
+            0 <= self.alpha_s < 1 and (self.exposed_share > 0 or self.alpha_s == 0),
             key="link.alpha_s",
             value=self.alpha_s,
-            expected="a number of seconds from 0 to below 1, and 0 on an unshaped link",
+            expected="a number of seconds from 0 to below 1, and 0 on an unshaped or committed link",
             advice="The default is alpha_s=0.",
         )
 
     @property
     def shaped(self) -> bool:
         """Collectives are delayed to the emulated link's time."""
-        return self.exposed_share > 0
+        return self.exposed_share > 0 or self.committed
+
+    @property
+    def committed(self) -> bool:
+        """Its constants come from a file."""
+        return self.name == "cluster" or self.name in FITTED_LINKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +290,7 @@ class Config:
     scene: Scene = field(default_factory=Scene)
     pipeline: Pipeline = field(default_factory=Pipeline)
     engine: Engine = field(default_factory=Engine)
+    compute: Compute = field(default_factory=Compute)
     cluster: Cluster = field(default_factory=Cluster)
     link: Link = field(default_factory=Link)
     scale: Scale = field(default_factory=Scale)
@@ -259,6 +314,32 @@ class Config:
             expected="arms that one rank can run (engine.ranks=1)",
             advice="ddp needs a process group, which one rank does not have; use ranks=2, or leave it out: on one rank "
             "it would do what barrier does.",
+        )
+
+        self._check_profiles()
+
+    def _check_profiles(self) -> None:
+        committed = self.compute.committed
+        expect(
+            self.engine.virtual or (not committed and self.compute.overlap_slowdown == 1),
+            key="compute.name, compute.overlap_slowdown",
+            value=(self.compute.name, self.compute.overlap_slowdown),
+            expected="host-cpu and 1 on the process engine",
+            advice="Profiles of other hardware and slowed compute need a computed clock: engine=virtual.",
+        )
+        expect(
+            committed or not self.link.committed,
+            key="link.name",
+            value=self.link.name,
+            expected="exposed-… or none with compute=host-cpu",
+            advice=f"A committed link belongs to a committed profile: compute={COMMITTED_COMPUTE[0]}.",
+        )
+        expect(
+            (self.link.name == "cluster") == (self.cluster.name != "local"),
+            key="cluster.name, link.name",
+            value=(self.cluster.name, self.link.name),
+            expected="link=cluster with a cluster of GPUs, and with no other",
+            advice=f"For example cluster={CLUSTERS[0]} link=cluster compute={COMMITTED_COMPUTE[0]}.",
         )
 
     @property

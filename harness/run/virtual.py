@@ -22,6 +22,7 @@ import torch
 
 from harness.measure.timeline import write_steps, write_timeline, write_trace
 from harness.measure.windows import windows_frame, write_windows
+from harness.profiles.calibration import committed_calibration
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
 from harness.run.spec import RunSpec
@@ -33,10 +34,8 @@ from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStor
 from odin.arms import Arm
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED, Link
-from odin.comm.transport import Transport
 from odin.comm.virtual import Exchange, VirtualTransport
 from odin.errors import OdinError
-from odin.keeper import NominalKeeper
 from odin.runtime import StepRecord
 from pipelines.export import write_ply
 from pipelines.render.cpu import warm_up as compile_renderer
@@ -89,13 +88,17 @@ class VirtualWorker:
             self._cell(index, calibration)
 
     def _calibrate(self) -> Calibration:
-        """Prices from a warm-up of two ranks on this machine; the link is solved for all ranks."""
+        """Committed prices, or those of a warm-up of two ranks on this machine; the link is solved for all ranks."""
         config = self.workload.config
+        if config.compute.committed:
+            return self._keep(committed_calibration(self.workload, run_threads))
         two = Workload(config=replace(config, engine=replace(config.engine, ranks=2)), capture=self.workload.capture)
         tell(stage="warm-up", steps=sum(sections(two).values()))
         seen = run_threads(2, UNSHAPED, lambda t: warm_up(two, lambda name, link, steps: t))
         timelines = [{name: (done.entries, done.points) for name, done in one.items()} for one in seen]
-        calibration = calibrate(self.workload, timelines)
+        return self._keep(calibrate(self.workload, timelines))
+
+    def _keep(self, calibration: Calibration) -> Calibration:
         write_text(self.store.root / "profiles" / f"{calibration.name}.json", calibration.to_json())
         tell(stage="calibrated", compute=calibration.compute)
         return calibration
@@ -130,8 +133,8 @@ class VirtualWorker:
         self.store.write_result(result)
         tell(stage="done", index=index, cell_id=result.cell_id)
 
-    def _rank(self, transport: Transport, arm: Arm, calibration: Calibration, told: _Teller) -> Executed:
-        keeper = NominalKeeper(calibration.profile.price)
+    def _rank(self, transport: VirtualTransport, arm: Arm, calibration: Calibration, told: _Teller) -> Executed:
+        keeper = calibration.keeper(transport)
         on_step = told if transport.rank == 0 else None
         budget = calibration.budget(transport.ranks)
         return execute(self.workload, arm, transport, keeper, budget=budget, on_step=on_step)

@@ -19,10 +19,11 @@ from harness.run.workload import Workload
 from odin.arms import Waits
 from odin.arms import arm as arm_named
 from odin.budget import Budget
-from odin.comm.link import UNSHAPED, Link, link_for_exposure
+from odin.comm.link import UNSHAPED, ClusterLink, Link, link_for_exposure
 from odin.comm.transport import Transport
+from odin.comm.virtual import VirtualTransport
 from odin.errors import RunError
-from odin.keeper import Entry, Keeper, Work
+from odin.keeper import Entry, Keeper, NominalKeeper, Work
 from odin.phases import Phase
 
 # Arm → steps; 40 in all. The barrier section gives the compute of a step; the second one densifies; the third audits.
@@ -44,6 +45,7 @@ class Calibration:
 
     stretch: padding factor s; link: before stretching; compute: nominal barrier step, seconds
     unit_seconds, colour_window: see `odin.budget.Budget`, before stretching
+    slowdown: of compute during a transfer, on the virtual clock (D§7, `overlap_slowdown`)
     """
 
     profile: Profile
@@ -52,21 +54,26 @@ class Calibration:
     compute: float
     unit_seconds: float = 0.0
     colour_window: float = 0.0
+    slowdown: float = 1.0
 
     def budget(self, ranks: int) -> Budget:
         """What fits on the link while a step computes; no limit is known on an unshaped link. Padding stretches link
         and phases alike, so it does not enter."""
         if not self.link.shaped or ranks < 2:
             return Budget()
-        rate = self.link.beta * ranks / (2 * (ranks - 1))
+        rate = self.link.all_reduce_rate(ranks)
         return Budget(bytes_per_second=rate, unit_seconds=self.unit_seconds, colour_window=self.colour_window)
+
+    def keeper(self, transport: VirtualTransport) -> NominalKeeper:
+        """The virtual clock of a rank."""
+        return NominalKeeper(self.profile.price, transport.pace(self.slowdown))
 
     def to_json(self) -> str:
         """A readable record; an infinite bandwidth is null."""
         link = {**asdict(self.link), "beta": self.link.beta if self.link.shaped else None}
         numbers = {"stretch": self.stretch, "compute": self.compute}
         per_row = {"unit_seconds": self.unit_seconds, "colour_window": self.colour_window}
-        record = {**numbers, **per_row, "link": link}
+        record = {**numbers, **per_row, "slowdown": self.slowdown, "link": link}
         return json.dumps({**record, "profile": json.loads(self.profile.to_json())}, indent=1)
 
     @property
@@ -81,13 +88,15 @@ class Calibration:
         """Read a record written by `to_json`."""
         data = json.loads(text)
         link = data["link"]
+        kind = ClusterLink if "per_node" in link else Link
         return cls(
             profile=Profile.from_json(json.dumps(data["profile"])),
             stretch=data["stretch"],
             compute=data["compute"],
             unit_seconds=data["unit_seconds"],
             colour_window=data["colour_window"],
-            link=Link(**link) if link["beta"] is not None else Link(name=link["name"]),
+            slowdown=data["slowdown"],
+            link=kind(**link) if link["beta"] is not None else Link(name=link["name"]),
         )
 
 
@@ -147,14 +156,15 @@ def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], li
     return Calibration(
         profile=profile,
         stretch=stretch_factor(profile, timelines),
-        link=_solve_link(workload, compute),
+        link=solve_link(workload, compute),
         compute=compute,
-        **_per_row(profile, [timeline["barrier"][0] for timeline in per_rank]),
+        **seconds_per_row(profile, [timeline["barrier"][0] for timeline in per_rank]),
     )
 
 
-def _per_row(profile: Profile, timelines: list[list[Entry]]) -> dict[str, float]:
-    """Nominal seconds of a unit, and of its projection backward, per row that it projects."""
+def seconds_per_row(profile: Profile, timelines: list[list[Entry]]) -> dict[str, float]:
+    """What a Budget needs of a profile: nominal seconds of a unit, and of its projection backward, per row that it
+    projects. timelines: of a barrier section, per rank."""
     phases = [e for entries in timelines for e in entries if e.kind == "phase" and e.category == "useful"]
     rows = max(sum(e.work.rows for e in phases if e.name == Phase.PROJECT.value), 1)
     backward = [e for e in phases if e.name == Phase.PROJECTION_BACKWARD.value]
@@ -173,7 +183,8 @@ def _priced(per_rank: list[dict[str, tuple[list[Entry], list[int]]]]) -> list[En
     return shared + [e for e in own if e.name not in known]
 
 
-def _solve_link(workload: Workload, compute: float) -> Link:
+def solve_link(workload: Workload, compute: float) -> Link:
+    """The link of a configured exposed share (D§7); `compute`: nominal seconds of a barrier step."""
     wanted, ranks = workload.config.link, workload.config.engine.ranks
     if not wanted.shaped or ranks < 2:
         return Link(name=wanted.name)

@@ -17,7 +17,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # A number depends on these; tests, reports, records and docs may change without making one stale. Forks are
 # identified by their own pin; the model of the protocol only checks.
-SOURCES = ("odin", "pipelines", "harness/run", "harness/measure", "harness/scenes")
+SOURCES = (
+    "odin",
+    "pipelines",
+    "harness/run",
+    "harness/measure",
+    "harness/scenes",
+    "harness/profiles",
+    "results/profiles",
+)
 SUFFIXES = frozenset({".py", ".json", ".yaml", ".csv"})
 EXCLUDED = ("pipelines/forks", "odin/model")
 UNKNOWN_SHA = "unknown"

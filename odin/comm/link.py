@@ -7,7 +7,7 @@ A collective starts when its last rank has joined and the link is free; an all-r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odin.errors import InputError
 
@@ -41,6 +41,10 @@ class Link:
         """Time an all-reduce of `nbytes` occupies the link."""
         return 2 * (ranks - 1) * self.alpha + 2 * (ranks - 1) / ranks * nbytes / self.beta
 
+    def all_reduce_rate(self, ranks: int) -> float:
+        """Payload bytes per second of a long all-reduce over at least two ranks."""
+        return self.beta * ranks / (2 * (ranks - 1))
+
     def all_to_all_seconds(self, nbytes: int, ranks: int) -> float:
         """Time an all-to-all occupies the link on which every rank holds `nbytes` and keeps 1/W of them."""
         return (ranks - 1) * self.alpha + (ranks - 1) / ranks * nbytes / self.beta
@@ -52,6 +56,76 @@ class Link:
     def stretched(self, s: float) -> Link:
         """The same link slowed down by `s` (padding stretches compute and link alike; D§7)."""
         return Link(name=self.name, alpha=self.alpha * s, beta=self.beta / s)
+
+    def carrying(self, factor: float) -> Link:
+        """The same link where every byte stands for `factor` of them (a small scene for a large one; D§7)."""
+        return replace(self, beta=self.beta / factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterLink(Link):
+    """A link of several nodes: `alpha` and `beta` inside a node, the others between nodes (D§7).
+
+    Hierarchical: reduced inside every node, between nodes, then gathered inside every node; all bytes of a node pass
+    its one network interface. With all ranks on one node it is the plain link. Ranks fill nodes in order.
+
+    per_node:     GPUs of a node
+    across_alpha: latency of a message between nodes, seconds
+    across_beta:  bytes per second between nodes, of a whole node
+    """
+
+    per_node: int
+    across_alpha: float
+    across_beta: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.per_node < 1 or self.across_alpha < 0 or self.across_beta <= 0:
+            raise InputError(
+                f"Link {self.name!r} has {self.per_node} GPUs per node, across_alpha={self.across_alpha} s and "
+                f"across_beta={self.across_beta} bytes/s; a node has at least one GPU, latency is at least 0 and "
+                "bandwidth above 0."
+            )
+
+    def all_reduce_seconds(self, nbytes: int, ranks: int) -> float:
+        """Inside the node, then between nodes, each as a ring."""
+        inside, nodes = self._split(ranks)
+        return super().all_reduce_seconds(nbytes, inside) + self._across.all_reduce_seconds(nbytes, nodes)
+
+    def all_reduce_rate(self, ranks: int) -> float:
+        """See Link."""
+        inside, nodes = self._split(ranks)
+        seconds = 1.0 / super().all_reduce_rate(inside) if inside > 1 else 0.0
+        seconds += 1.0 / self._across.all_reduce_rate(nodes) if nodes > 1 else 0.0
+        return 1.0 / seconds
+
+    def all_to_all_seconds(self, nbytes: int, ranks: int) -> float:
+        """A node sends what its GPUs hold for others through one interface."""
+        inside, nodes = self._split(ranks)
+        between = self._across.all_to_all_seconds(nbytes * inside, nodes)
+        return super().all_to_all_seconds(nbytes, inside) + between
+
+    def all_gather_seconds(self, nbytes: int, ranks: int) -> float:
+        """Between nodes, then inside the node."""
+        inside, nodes = self._split(ranks)
+        return super().all_gather_seconds(nbytes, inside) + self._across.all_gather_seconds(nbytes, nodes)
+
+    def stretched(self, s: float) -> ClusterLink:
+        """See Link."""
+        alpha, beta = self.across_alpha * s, self.across_beta / s
+        return replace(self, alpha=self.alpha * s, beta=self.beta / s, across_alpha=alpha, across_beta=beta)
+
+    def carrying(self, factor: float) -> ClusterLink:
+        """See Link."""
+        return replace(self, beta=self.beta / factor, across_beta=self.across_beta / factor)
+
+    @property
+    def _across(self) -> Link:
+        return Link(name=self.name, alpha=self.across_alpha, beta=self.across_beta)
+
+    def _split(self, ranks: int) -> tuple[int, int]:
+        """Ranks of the fullest node, and nodes."""
+        return min(ranks, self.per_node), -(-ranks // self.per_node)
 
 
 UNSHAPED = Link(name="none")

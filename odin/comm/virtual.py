@@ -10,6 +10,8 @@ Legend: W ranks, C collectives.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,6 +19,7 @@ import torch
 from odin.comm.link import Link
 from odin.comm.transport import Arrival, Handle
 from odin.errors import RunError
+from odin.keeper import Advance
 
 
 @dataclass(kw_only=True)
@@ -44,6 +47,7 @@ class Exchange:
         self._collectives: dict[int, _Collective] = {}
         self._free = 0.0  # when the link has delivered everything that was joined by all
         self._next = 0  # the next collective to be complete
+        self._busy: list[tuple[float, float]] = []  # start and finish of transfers, ascending and disjoint
         self._failure: BaseException | None = None
         self._cuts: dict[int, dict[int, int]] = {}
 
@@ -77,7 +81,22 @@ class Exchange:
             following.start = max(max(following.joins.values()), self._free)
             following.finish = following.start + self.link.all_reduce_seconds(nbytes, self.ranks)
             self._free = following.finish
+            self._busy.append((following.start, following.finish))
             self._next += 1
+
+    def advance(self, launched: int, start: float, seconds: float, slowdown: float) -> float:
+        """When `seconds` of compute that begin at `start` are done, if they take `slowdown` times as long while a
+        transfer is in flight. `launched`: collectives that this rank has joined so far.
+
+        Exact, because the link's whole future up to that moment is known: a collective that this rank has not joined
+        cannot start before it does, which is after this phase; the times of those that it has joined are fixed once
+        the other ranks have joined them too, and that is waited for in real time. The rank that has joined fewest
+        never waits here, so ranks cannot wait for one another in a circle.
+        """
+        with self._changed:
+            self._wait(lambda: launched <= self._next)
+            first = bisect_right(self._busy, start, key=lambda transfer: transfer[1])
+            return stretch_over(self._busy, first, start, seconds, slowdown)
 
     def take(self, number: int, rank: int, target: torch.Tensor) -> Arrival:
         """Wait until all ranks have joined, then copy the sum."""
@@ -116,6 +135,24 @@ class Exchange:
             raise RunError(f"Ranks have cut the gradient of step {step} differently ({cuts}); the run was stopped.")
 
 
+def stretch_over(
+    busy: Sequence[tuple[float, float]], first: int, start: float, seconds: float, slowdown: float
+) -> float:
+    """End of `seconds` of compute from `start` on, `slowdown` times slower inside the intervals `busy[first:]`
+    (ascending, disjoint, none over by `start`)."""
+    now, left = start, seconds
+    for opens, closes in busy[first:]:
+        alone = max(0.0, opens - now)
+        if left <= alone:
+            break
+        now, left = now + alone, left - alone
+        inside = (closes - now) / slowdown
+        if left <= inside:
+            return now + left * slowdown
+        now, left = closes, left - inside
+    return now + left
+
+
 class _Handle:
     def __init__(self, exchange: Exchange, number: int, rank: int, target: torch.Tensor) -> None:
         self.nbytes = target.numel() * target.element_size()
@@ -135,6 +172,13 @@ class VirtualTransport:
         self.rank, self.ranks = rank, exchange.ranks
         self._exchange, self._control = exchange, control
         self._launched = self._controlled = 0
+
+    def pace(self, slowdown: float) -> Advance | None:
+        """How this rank's clock advances where compute takes `slowdown` times as long during a transfer (D§7,
+        `overlap_slowdown`); None for 1, where transfers do not slow compute down."""
+        if slowdown == 1.0:
+            return None
+        return lambda start, seconds: self._exchange.advance(self._launched, start, seconds, slowdown)
 
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """Join the next collective at the virtual moment `joined`."""

@@ -27,7 +27,7 @@ from harness.config import (
 )
 from harness.config.convert import build
 from harness.config.keys import CONF, groups, keys
-from harness.config.schema import PROCEDURAL_SCENES, REDUCTIONS
+from harness.config.schema import CLUSTERS, FITTED_LINKS, PROCEDURAL_SCENES, REDUCTIONS
 from odin.errors import InputError
 
 
@@ -35,10 +35,20 @@ def test_the_defaults_of_files_and_classes_agree() -> None:
     assert load() == Config()
 
 
+VIRTUAL = ["engine=virtual", "compute=rtx4090"]
+CLUSTERED = {name: [*VIRTUAL, "link=cluster"] for name in CLUSTERS}
+# What an option does not go without.
+COMPANIONS: dict[str, dict[str, list[str]]] = {
+    "compute": {"rtx4090": ["engine=virtual"]},
+    "cluster": CLUSTERED,
+    "link": {"cluster": [*VIRTUAL, f"cluster={CLUSTERS[0]}"], **dict.fromkeys(FITTED_LINKS, VIRTUAL)},
+}
+
+
 def test_every_option_composes_and_names_itself() -> None:
     for group, options in groups().items():
         for option in options:
-            config = load([f"{group}={option}"])
+            config = load([f"{group}={option}", *COMPANIONS.get(group, {}).get(option, [])])
             assert getattr(getattr(config, group), "name", option) == option
 
 

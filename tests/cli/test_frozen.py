@@ -12,32 +12,36 @@ from harness.config.keys import groups, keys, short_words
 COMMANDS = {
     "reproduce": ["study", "words", "--dry-run", "--refresh"],
     "plan": ["words"],
+    "predict": ["words"],
     "report": ["path"],
     "arms": [],
     "doctor": ["--quick"],
 }
 GROUPS = {
-    "cluster": ("local",),
+    "cluster": ("local", "rtx4090-pcie4", "rtx4090-pcie4+erdma160"),
+    "compute": ("host-cpu", "rtx4090"),
     "engine": ("process", "virtual"),
-    "link": ("exposed-229", "exposed-295", "exposed-323", "none"),
+    "link": ("cluster", "exposed-229", "exposed-295", "exposed-323", "fig1-2dgs", "fig1-3dgs", "fig1-dash",
+             "fig1-taming", "none"),
     "pipeline": ("3dgs",),
     "scale": ("short", "smoke"),
     "scene": ("falsifier", "rooms"),
     "study": ("headline",),
-}
+}  # fmt: skip
 KEYS = """
 scene.path scene.images scene.test_every scene.skip_missing
 pipeline.name pipeline.source pipeline.optimizer pipeline.densify pipeline.sh_degree pipeline.lambda_dssim
 pipeline.initial_subsample pipeline.perturb pipeline.densification_floor_steps pipeline.sh_floor_steps
 pipeline.reset_floor_steps pipeline.densify_every pipeline.densify_at pipeline.reset_at pipeline.sh_at
 engine.name engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.padding_reserve engine.reduce
+compute.name compute.scale_rows compute.scale_pixels compute.overlap_slowdown
 cluster.name link.name link.exposed_share link.alpha_s scale.steps
 study.name study.arms study.mirrored study.regions seed out
 """
-LONG_ONLY = {"pipeline.name", "engine.name", "cluster.name", "link.name", "study.name"}
+LONG_ONLY = {"pipeline.name", "engine.name", "compute.name", "cluster.name", "link.name", "study.name"}
 NAMES = {
     "harness.cli": ["application", "main"],
-    "harness.config": ["Cell", "Cluster", "Config", "Engine", "Link", "Pipeline", "Scale", "Scene", "Study",
+    "harness.config": ["Cell", "Cluster", "Compute", "Config", "Engine", "Link", "Pipeline", "Scale", "Scene", "Study",
                        "expand", "identity", "load", "resolved"],
     "harness.doctor": ["Finding", "State", "examine", "print_findings"],
 }  # fmt: skip

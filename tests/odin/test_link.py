@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odin.comm.link import Link, link_for_exposure
+from odin.comm.link import ClusterLink, Link, link_for_exposure
 from odin.comm.stamps import FinishTimes, JoinStamps
 from odin.errors import InputError
 
@@ -67,3 +67,39 @@ def test_a_link_without_bandwidth_is_refused(beta: float) -> None:
 def test_an_impossible_share_is_refused() -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
         link_for_exposure("x", 1.0, step_seconds=1.0, nbytes=8, ranks=2)
+
+
+def cluster() -> ClusterLink:
+    return ClusterLink(name="c", alpha=1e-5, beta=1e9, per_node=4, across_alpha=1e-4, across_beta=2e9)
+
+
+def test_one_node_of_a_cluster_is_a_plain_link() -> None:
+    for ranks in (1, 2, 4):
+        plain = Link(name="c", alpha=1e-5, beta=1e9)
+        assert cluster().all_reduce_seconds(10**6, ranks) == plain.all_reduce_seconds(10**6, ranks)
+        assert cluster().all_to_all_seconds(10**6, ranks) == plain.all_to_all_seconds(10**6, ranks)
+        assert cluster().all_gather_seconds(10**6, ranks) == plain.all_gather_seconds(10**6, ranks)
+
+
+def test_several_nodes_reduce_inside_and_between() -> None:
+    inside = 2 * 3 * 1e-5 + 2 * 3 / 4 * 1e6 / 1e9
+    between = 2 * 2 * 1e-4 + 2 * 2 / 3 * 1e6 / 2e9
+    assert cluster().all_reduce_seconds(10**6, 12) == pytest.approx(inside + between)
+    assert cluster().all_to_all_seconds(10**6, 8) == pytest.approx(
+        3e-5 + 0.75e-3 + 1e-4 + 0.5 * 4e6 / 2e9
+    )  # the node's four GPUs share its interface
+    assert 1 / cluster().all_reduce_rate(12) == pytest.approx(2 * 3 / 4 / 1e9 + 2 * 2 / 3 / 2e9)
+
+
+def test_a_link_that_carries_more_or_is_slower() -> None:
+    for link in (Link(name="l", alpha=1e-5, beta=1e9), cluster()):
+        assert link.carrying(10).all_reduce_seconds(10**5, 8) == pytest.approx(link.all_reduce_seconds(10**6, 8))
+        assert link.stretched(3).all_reduce_seconds(10**6, 8) == pytest.approx(3 * link.all_reduce_seconds(10**6, 8))
+        assert 1e9 / link.all_reduce_rate(8) == pytest.approx(
+            link.all_reduce_seconds(2 * 10**9, 8) - link.all_reduce_seconds(10**9, 8)
+        )
+
+
+def test_a_cluster_that_cannot_be_is_refused() -> None:
+    with pytest.raises(InputError, match="at least one GPU"):
+        ClusterLink(name="c", per_node=0, across_alpha=0.0, across_beta=1.0)
