@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import traceback
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pandas as pd
 import torch
@@ -25,6 +22,7 @@ from harness.measure.windows import windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
 from harness.run.spec import RunSpec
+from harness.run.together import run_threads, train
 from harness.run.warmup import Calibration, calibrate, sections, warm_up
 from harness.run.workload import Workload, load_workload
 from harness.store.files import write_text
@@ -32,41 +30,12 @@ from harness.store.provenance import collect_provenance, now
 from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import Arm
 from odin.arms import arm as arm_named
-from odin.comm.link import UNSHAPED, Link
-from odin.comm.transport import Transport
-from odin.comm.virtual import Exchange, VirtualTransport
+from odin.comm.link import UNSHAPED
 from odin.errors import OdinError
 from odin.keeper import NominalKeeper
 from odin.runtime import StepRecord
 from pipelines.export import write_ply
 from pipelines.render.cpu import warm_up as compile_renderer
-
-T = TypeVar("T")
-
-
-def run_threads(ranks: int, link: Link, main: Callable[[VirtualTransport], T]) -> list[T]:
-    """`main` on every rank at once, in rank order; the first failure is raised here and ends all."""
-    exchange, control = Exchange(ranks, link), Exchange(ranks, Link(name="control"))
-    results: list[T | None] = [None] * ranks
-    errors: list[BaseException] = []
-
-    def call(rank: int) -> None:
-        try:
-            results[rank] = main(VirtualTransport(exchange, control, rank))
-        except BaseException as error:
-            errors.append(error)
-            exchange.fail(error)
-            control.fail(error)
-
-    threads = [threading.Thread(target=call, args=(rank,), name=f"rank-{rank}") for rank in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return [result for result in results if result is not None]
-
 
 class VirtualWorker:
     """Runs the cells of a spec in this process."""

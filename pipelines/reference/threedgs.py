@@ -5,6 +5,7 @@ Legend: N rows of the table, M rows of one view, V training views.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class GaussianSplatting:
     def __init__(self, capture: Capture, settings: Settings, renderer: Renderer, *, steps: int, batch: int) -> None:
         self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
         self.cameras = [capture.cameras[i] for i in capture.train]
-        self._photos = [_as_float(capture.images[i]) for i in capture.train]
+        self._photos = capture.photos
         self._batch, self._budget = batch, steps * batch
         self.extent = scene_extent(self.cameras)
         self.schedule: StructuralSchedule = structural_schedule(settings, steps, batch)
@@ -92,6 +93,14 @@ class GaussianSplatting:
         self.table = ParameterTable(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
         self._observing = True
         self.statistics = DensificationStatistics(len(self.table))
+
+    def replica(self) -> GaussianSplatting:
+        """Another model in the same state. What never changes (cameras, photos, schedule) is the same object."""
+        other = copy.copy(self)
+        other.table = self.table.copy()
+        other.statistics = DensificationStatistics(len(self.table))
+        other.statistics.local.copy_(self.statistics.local)
+        return other
 
     # Scopes -------------------------------------------------------------------------------------------------
 
@@ -261,7 +270,3 @@ class GaussianSplatting:
         self.statistics = DensificationStatistics(len(self.table))
         if first_rank:
             self.statistics.local.copy_(torch.from_numpy(checkpoint.statistics))
-
-
-def _as_float(image: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(image, dtype=np.float32) / np.float32(255.0)

@@ -9,7 +9,7 @@ import pytest
 from harness.cli import main
 from harness.config import load
 from harness.run.execute import execute
-from harness.run.virtual import run_threads
+from harness.run.together import run_threads
 from harness.run.workload import Workload, load_workload
 from harness.store.store import TIMELINE, CellStore
 from odin.arms import arm
