@@ -4,6 +4,7 @@
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
     odin-bench report runs                                           table and figure again, from the records
+    odin-bench timeline runs/cells/ID                                 which rank does what when, where ranks idle
     odin-bench arms                                                  what can be compared
     odin-bench doctor                                                what this machine can run
 
@@ -61,6 +62,7 @@ def application() -> typer.Typer:
     )
     app.command("reproduce")(ends_in_exit(_reproduce))
     app.command("report")(ends_in_exit(_report))
+    app.command("timeline")(ends_in_exit(_timeline))
     app.command("arms")(ends_in_exit(_arms))
     app.command("doctor")(ends_in_exit(_doctor))
     attach(app)
@@ -93,6 +95,17 @@ def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as giv
     from harness.report.headline import report_headline
 
     return report_headline(path)
+
+
+def _timeline(
+    cells: Annotated[list[Path], typer.Argument(metavar="CELL", help="Folders runs/cells/<id>, or one of records.")],
+    out: Annotated[Path | None, typer.Option(help="Where pictures go; beside the cells by default.")] = None,
+    first: Annotated[int | None, typer.Option(help="First of the three steps shown.")] = None,
+) -> int:
+    """Draw which rank does what when, and where ranks idle (PNG, PDF), and name the traces for Perfetto."""
+    from harness.report.timeline import print_timeline
+
+    return print_timeline(cells, out=out, first=first)
 
 
 def _arms() -> int:

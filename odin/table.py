@@ -95,7 +95,7 @@ class ParameterTable:
         apply_correction(self.moments, update, self._whole(ids), slot.values, slot.offsets)
 
     def remember(self, ids: NDArray[np.int32], slot: GradientSlot, scale: float) -> None:
-        """Enter into `evidence` the reduced gradient's norm times `scale` of those of rows `ids` that have a gradient."""
+        """Enter the reduced gradient's norm times `scale` into `evidence`, of those of rows `ids` that have one."""
         evidence, norms = self.keep_evidence(), slot.norms(ids, self.layout, scale)
         evidence[ids[norms > 0]] = norms[norms > 0]
 

@@ -96,7 +96,11 @@ class SharedTable(ParameterTable):
         self.moments, self.every_row, self.evidence = source.moments, source.every_row, source.evidence
 
     def _require_equal(self, first: ParameterTable) -> None:
-        pairs = ((self.moments.p, first.moments.p), (self.moments.m, first.moments.m), (self.moments.v, first.moments.v))
+        pairs = (
+            (self.moments.p, first.moments.p),
+            (self.moments.m, first.moments.m),
+            (self.moments.v, first.moments.v),
+        )
         same = (a is b or np.array_equal(a.view(np.uint32), b.view(np.uint32)) for a, b in pairs)
         if self.t != first.t or not all(same):
             raise RunError(

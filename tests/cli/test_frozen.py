@@ -12,6 +12,7 @@ from harness.config.keys import groups, keys, short_words
 COMMANDS = {
     "reproduce": ["study", "words", "--dry-run", "--refresh"],
     "report": ["path"],
+    "timeline": ["cells", "--out", "--first"],
     "arms": [],
     "doctor": ["--quick"],
 }
