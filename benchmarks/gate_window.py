@@ -46,9 +46,7 @@ class Training:
     def _renew(self) -> None:
         table = self.recipe.table
         self._slot = GradientSlot(len(table), table.layout)
-        self._whole = SegmentSpec(
-            name="all", blocks=(Block(rows=table.every_row, groups=table.layout.every_group),)
-        )
+        self._whole = SegmentSpec(name="all", blocks=(Block(rows=table.every_row, groups=table.layout.every_group),))
         self.rows = Rows(ids=table.every_row, layout=table.layout, lo=0, hi=len(table.layout.groups))
         self.history: Norms = np.full(len(table), np.nan)
 

@@ -123,7 +123,7 @@ class VirtualWorker:
             late_steps=0,
             initial=self.initial,
             renders=render_views(first.recipe, self.workload),
-            memory=_memory(resident, first.recipe.table, plan.ranks, shared=shares_table(arm)),
+            memory=ranks_memory(resident, first.recipe.table, plan.ranks, shared=shares_table(arm)),
         )
         return _Made(measurement=measurement, executed=executed, timeline=timeline, steps=steps)
 
@@ -178,7 +178,8 @@ def _frames(executed: list[Executed]) -> tuple[pd.DataFrame, pd.DataFrame]:
     return timeline, pd.concat([rank_steps(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
 
 
-def _memory(resident: Resident, table: ParameterTable, ranks: int, *, shared: bool) -> Memory | None:
+def ranks_memory(resident: Resident, table: ParameterTable, ranks: int, *, shared: bool) -> Memory | None:
+    """What the ranks have taken since `resident` was made; None where the system does not tell."""
     before, peak = resident.before, resident.peak
     if before is None or peak is None:
         return None

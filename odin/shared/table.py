@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from odin.errors import RunError
@@ -42,6 +43,16 @@ class SharedTable(ParameterTable):
     def once(self, compute: Callable[[], T]) -> T:
         """See ParameterTable: computed by the rank that comes first."""
         return self._meeting.once(self.rank, compute)
+
+    def replace(
+        self,
+        parameters: torch.Tensor,
+        m: torch.Tensor,
+        v: torch.Tensor,
+        source: NDArray[np.int64] | None = None,
+    ) -> None:
+        """See ParameterTable; with copies, because ranks may have been given the same tensors to write on."""
+        super().replace(parameters.clone(), m.clone(), v.clone(), source)
 
     def keep_evidence(self) -> NDArray[np.float32]:
         """See ParameterTable."""

@@ -236,6 +236,11 @@ class GaussianSplatting:
                 self.degree = min(self.degree + 1, self.settings.sh_degree)
 
     def _densify(self, version: int) -> None:
+        self.table.replace(*self.table.once(lambda: self._grown(version)))
+        self.statistics = DensificationStatistics(len(self.table))
+
+    def _grown(self, version: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+        """Parameters and moments after clone, split, prune and reorder, and the row that each continues."""
         table = self.table
         norm = DensificationStatistics.mean_norm(self.statistics.local.numpy())
         rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
@@ -244,8 +249,7 @@ class GaussianSplatting:
         source = torch.from_numpy(result.source[order])
         fresh = (source < 0)[:, None]
         m, v = (torch.where(fresh, 0.0, old[source.clamp(min=0)]) for old in (table.m, table.v))
-        table.replace(torch.from_numpy(result.parameters[order]), m, v, source.numpy())
-        self.statistics = DensificationStatistics(len(table))
+        return torch.from_numpy(result.parameters[order]), m, v, source.numpy()
 
     def _reset_opacity(self) -> None:
         reset_opacity(self.table.parameters.numpy(), self.settings)
