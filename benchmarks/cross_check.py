@@ -45,17 +45,21 @@ from odin.plan import Plan
 
 ARMS = ("barrier", "quality", "predicted")
 TOLERANCE = 0.05
+AHEAD = 2
 Recorded = deque[tuple[int, str, float]]  # step, phase, seconds
 
 
 class ReplayingKeeper(NominalKeeper):
-    """Every phase takes what it took in the record; what a rank was late there, it is late here too."""
+    """Every phase takes what it took in the record; what a rank was late there, it is late here too. From step
+    `until` on nothing takes any time: the end of a shortened plan is not the record's."""
 
-    def __init__(self, recorded: Recorded) -> None:
-        self._recorded = recorded
+    def __init__(self, recorded: Recorded, until: int) -> None:
+        self._recorded, self._until = recorded, until
         super().__init__(self._next)
 
     def _next(self, phase: str, work: Work) -> float:
+        if self.step >= self._until:
+            return 0.0
         step, name, seconds = self._recorded.popleft() if self._recorded else (self.step, "nothing", 0.0)
         if (step, name) != (self.step, phase):
             raise InputError(
@@ -67,7 +71,7 @@ class ReplayingKeeper(NominalKeeper):
     def wait(self, handle: Handle, name: str) -> Arrival:
         """See NominalKeeper."""
         arrival = super().wait(handle, name)
-        while self._recorded and self._recorded[0][1] == Phase.OVERRUN.value:
+        while self.step < self._until and self._recorded and self._recorded[0][1] == Phase.OVERRUN.value:
             with self.phase(Phase.OVERRUN):
                 pass
         return arrival
@@ -104,19 +108,19 @@ def check(store: CellStore, result: Result, steps: int, scene: str | None) -> Ch
     if workload.capture.manifest != result.cell.manifest:
         raise InputError(f"{workload.config.scene.path} is not the capture of cell {result.cell_id}.")
     recorded = np.array(step_seconds(read_steps(folder / STEPS)))[:steps]
+    # Scopes are taken two steps ahead, so a shortened plan goes on for two steps more.
+    plan = _first(workload.plan(arm_named(result.cell.arm)), steps + AHEAD)
     timeline = read_timeline(folder / TIMELINE)
-    replaying = [_recorded(timeline, rank) for rank in range(m.ranks)]
-    plan = _first(workload.plan(arm_named(result.cell.arm)), steps)
-    replayed = _step_times(_run(workload, result, m, calibration, plan, replaying))
-    modelled = _step_times(_run(workload, result, m, calibration, plan, None))
-    # The last step of a shortened plan also waits for its own publication, which the record's does not.
-    last = steps - 1 if steps < m.steps else steps
-    return _compare(result, m, recorded[:last], replayed[:last], modelled[:last])
+    keepers = [ReplayingKeeper(_recorded(timeline, rank), steps) for rank in range(m.ranks)]
+    replayed = _step_times(_run(workload, result, calibration, plan, m.padding_scale, keepers))
+    modelled = _step_times(_run(workload, result, calibration, plan, m.padding_scale, None))
+    return _compare(result, m, recorded, replayed[:steps], modelled[:steps])
 
 
 def _virtual(result: Result, scene: str | None) -> Config:
     """The cell's configuration on the virtual engine."""
-    config = build(Config, {k: v for k, v in result.cell.config.items() if k not in ("arm", "repeat")})
+    keys = {k: v for k, v in result.cell.config.items() if k not in ("arm", "repeat")}
+    config = build(Config, keys | {"out": "runs"})  # records do not keep where they were written
     engine = replace(config.engine, name="virtual", padded=False, reduce="ordered")
     own: Scene = config.scene if scene is None else replace(config.scene, path=scene)
     return replace(config, engine=engine, scene=own)
@@ -125,19 +129,19 @@ def _virtual(result: Result, scene: str | None) -> Config:
 def _run(
     workload: Workload,
     result: Result,
-    m: Measurement,
     calibration: Calibration,
     plan: Plan,
-    recorded: Sequence[Recorded] | None,
+    scale: float | None,
+    keepers: Sequence[NominalKeeper] | None,
 ) -> list[Executed]:
-    """Train on the recorded durations, or on the profile's prices without them."""
-    stretch = m.padding_scale or 1.0
+    """Train on the keepers' durations, or on the profile's prices without them."""
+    stretch = scale or 1.0
     price = calibration.profile.stretched(stretch)
     executed, _ = train(
         workload,
         arm_named(result.cell.arm),
         calibration.link.stretched(stretch),
-        lambda t: NominalKeeper(price) if recorded is None else ReplayingKeeper(recorded[t.rank]),
+        lambda t: NominalKeeper(price) if keepers is None else keepers[t.rank],
         plan=plan,
         budget=calibration.budget(plan.ranks),
     )

@@ -74,7 +74,7 @@ def test_a_recording_is_replayed_to_the_last_digit(tmp_path: Path, steps: int) -
 
 
 def test_a_recording_of_another_program_is_refused() -> None:
-    keeper = cross_check.ReplayingKeeper(deque([(0, "bin", 1.0)]))
+    keeper = cross_check.ReplayingKeeper(deque([(0, "bin", 1.0)]), 1)
     with pytest.raises(InputError, match="bin of step 0 where this code does project"), keeper.phase(Phase.PROJECT):
         pass
 
