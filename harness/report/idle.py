@@ -53,8 +53,9 @@ def _idle(axes: Axes, cells: Sequence[tuple[str, Breakdown]], label: str) -> Non
         axes.plot([mean], [y], "|", ms=12, mew=1.6, color=colour, zorder=4)
         text = f"{mean:.0f} % ({min(shares):.0f}–{max(shares):.0f})"
         low = mean < 0.2 * PAPER_IDLE[1]  # a centred text would cross the axis
-        where = {"textcoords": "offset points", "ha": "left" if low else "center", "va": "bottom"}
-        axes.annotate(text, (min(shares) if low else mean, y), (-3 if low else 0, 7), fontsize=7, **where)
+        side = "left" if low else "center"
+        at, offset = (min(shares) if low else mean, y), (-3 if low else 0, 7)
+        axes.annotate(text, at, offset, textcoords="offset points", ha=side, va="bottom", fontsize=7)
     widest = max(max(idle_shares(parts)) for _, parts in cells)
     middle = sum(PAPER_IDLE) / 2
     axes.annotate("paper", (middle, 1.0), (0, 2), xycoords=("data", "axes fraction"), textcoords="offset points",
