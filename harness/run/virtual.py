@@ -93,7 +93,8 @@ class VirtualWorker:
         started, source = now(), None if job.source is None else self._results[job.source]
         if job.way is Way.COPY:
             assert source is not None and source.measurement is not None
-            measurement = source.measurement.model_copy(update={"retimed_from": source.cell_id, "memory": None})
+            trained = source.measurement.retimed_from or source.cell_id
+            measurement = source.measurement.model_copy(update={"retimed_from": trained, "memory": None})
             made = _Made(measurement=measurement)
         elif job.way is Way.RETIME:
             assert source is not None

@@ -133,6 +133,7 @@ def test_a_retimed_record_is_that_of_a_run(tmp_path: Path) -> None:
     trained = {key for key, (result, _) in timed.items() if result.measurement.retimed_from is None}
     assert trained == {("quality", 0), ("predicted", 0)}
     assert timed["barrier-planned", 0][0].measurement.retimed_from == timed["quality", 0][0].cell_id
+    assert timed["barrier-planned", 1][0].measurement.retimed_from == timed["quality", 0][0].cell_id
     assert timed["predicted", 1][0].measurement.retimed_from == timed["predicted", 0][0].cell_id
     assert timed["quality", 0][0].measurement.memory.tables == 1
 
