@@ -6,6 +6,7 @@
     odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
     odin-bench report runs                                           table and figure again, from the records
     odin-bench plan scene=PATH ranks=4                               what the planner decides about a capture, and why
+    odin-bench timeline runs/cells/ID                                 which rank does what when, where ranks idle
     odin-bench arms                                                  what can be compared
     odin-bench doctor                                                what this machine can run
 
@@ -65,6 +66,7 @@ def application() -> typer.Typer:
     app.command("plan")(ends_in_exit(_plan))
     app.command("predict")(ends_in_exit(_predict))
     app.command("report")(ends_in_exit(_report))
+    app.command("timeline")(ends_in_exit(_timeline))
     app.command("arms")(ends_in_exit(_arms))
     app.command("doctor")(ends_in_exit(_doctor))
     attach(app)
@@ -127,6 +129,17 @@ def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as giv
     from harness.report.headline import report_headline
 
     return report_headline(path)
+
+
+def _timeline(
+    cells: Annotated[list[Path], typer.Argument(metavar="CELL", help="Folders runs/cells/<id>, or one of records.")],
+    out: Annotated[Path | None, typer.Option(help="Where pictures go; beside the cells by default.")] = None,
+    first: Annotated[int | None, typer.Option(help="First of the three steps shown.")] = None,
+) -> int:
+    """Draw which rank does what when, and where ranks idle (PNG, PDF), and name the traces for Perfetto."""
+    from harness.report.timeline import print_timeline
+
+    return print_timeline(cells, out=out, first=first)
 
 
 def _arms() -> int:

@@ -169,7 +169,7 @@ class Runtime:
     def require_equal_replicas(self, step: int) -> None:
         """Raise RunError naming the ranks whose table differs from rank 0's."""
         table = self.recipe.table
-        mine = zlib.crc32(table.parameters.numpy().tobytes(), table.t)
+        mine = table.once(lambda: zlib.crc32(table.parameters.numpy().tobytes(), table.t))
         hashes = torch.zeros(self.transport.ranks, dtype=torch.int64)
         hashes[self.transport.rank] = mine
         self.transport.reduce_now(hashes)

@@ -6,7 +6,8 @@ Legend: N primitives, D columns.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
 from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
 from odin.slot import GradientSlot
+
+T = TypeVar("T")
 
 
 class ParameterTable:
@@ -46,13 +49,29 @@ class ParameterTable:
         self.parameters = parameters.detach().contiguous()
         self.m = m.detach().contiguous()
         self.v = v.detach().contiguous()
-        self.moments = Moments(p=self.parameters.numpy(), m=self.m.numpy(), v=self.v.numpy())
+        self._hold()
         self.every_row: NDArray[np.int32] = np.arange(len(parameters), dtype=np.int32)
         if self.evidence is not None:
             old = self.evidence
             self.evidence = np.full(len(parameters), np.nan, np.float32)
             if source is not None:
                 self.evidence[source >= 0] = old[source[source >= 0]]
+
+    def _hold(self) -> None:
+        self.moments = Moments(p=self.parameters.numpy(), m=self.m.numpy(), v=self.v.numpy())
+
+    def copy(self) -> ParameterTable:
+        """Another table in the same state."""
+        other = ParameterTable(self.parameters.clone(), self.layout, selective=self.selective)
+        other.m.copy_(self.m)
+        other.v.copy_(self.v)
+        other.t, other.evidence = self.t, None if self.evidence is None else self.evidence.copy()
+        return other
+
+    def once(self, compute: Callable[[], T]) -> T:
+        """A value that all replicas of the table compute alike, bit for bit; where several of them live in one process
+        it is computed once (`odin.shared`). Nobody may change it."""
+        return compute()
 
     def keep_evidence(self) -> NDArray[np.float32]:
         """Start keeping `evidence`, and return it."""
@@ -74,6 +93,11 @@ class ParameterTable:
     def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: GradientSlot) -> None:
         """Turn the zero-gradient step that rows `ids` (int32 [R]) have taken into the real one."""
         apply_correction(self.moments, update, self._whole(ids), slot.values, slot.offsets)
+
+    def remember(self, ids: NDArray[np.int32], slot: GradientSlot, scale: float) -> None:
+        """Enter the reduced gradient's norm times `scale` into `evidence`, of those of rows `ids` that have one."""
+        evidence, norms = self.keep_evidence(), slot.norms(ids, self.layout, scale)
+        evidence[ids[norms > 0]] = norms[norms > 0]
 
     def _whole(self, ids: NDArray[np.int32]) -> Rows:
         return Rows(ids=ids, layout=self.layout, lo=0, hi=len(self.layout.groups))

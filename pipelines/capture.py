@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,3 +36,9 @@ class Capture:
     colours: NDArray[np.uint8]
     tracks: Tracks
     manifest: str
+
+    @cached_property
+    def photos(self) -> tuple[NDArray[np.float32], ...]:
+        """Training images in 0…1, in the order of `train`: converted once, one copy for all models of a process."""
+        scale = np.float32(255.0)
+        return tuple(np.ascontiguousarray(self.images[i], dtype=np.float32) / scale for i in self.train)

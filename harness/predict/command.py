@@ -27,7 +27,7 @@ from harness.predict.table import (
 from harness.profiles.calibration import calibrated, cluster_link, committed_prices, survey
 from harness.progress import Progress
 from harness.report.summary import BASELINE
-from harness.run.virtual import run_threads
+from harness.run.together import run_threads
 from harness.run.warmup import Calibration
 from harness.run.workload import Workload, load_workload
 from harness.store.files import write_text

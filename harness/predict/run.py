@@ -15,7 +15,7 @@ import pandas as pd
 from harness.measure.breakdown import Breakdown, breakdown
 from harness.run.collect import rank_steps, rank_timeline
 from harness.run.execute import Executed, execute
-from harness.run.virtual import run_threads
+from harness.run.together import run_threads
 from harness.run.warmup import Calibration
 from harness.run.workload import Workload
 from odin.arms import Arm, Waits

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from harness.measure.profile import Price
 from harness.run.execute import execute
-from harness.run.virtual import run_threads
+from harness.run.together import run_threads
 from harness.run.workload import Workload
 from harness.store.files import replacing
 from odin.arms import arm as arm_named

@@ -40,6 +40,7 @@ def caption(
         *reduction_lines(results, differences),
         *_label(results, measurement),
         *_repeats(sequence, len(done), noise),
+        *_retimed(done),
         f"Limit (baseline step ÷ mean useful time of its busiest rank): {best.text('.2f', unit='×')}.",
         *_structural([m for _, m in done]),
         *_quality([m for _, m in done]),
@@ -75,6 +76,16 @@ def _repeats(sequence: Sequence[str], done: int, noise: NoiseFloor) -> Iterator[
     floor = noise.overall.text(".2f", 100, " %")
     yield f"Noise floor, max |t_i/t_j − 1| of an arm against itself: {floor} ({each})."
     yield "No interval: one seed, and repeats change only the timing. A ratio within the noise floor is a tie."
+
+
+def _retimed(done: Sequence[tuple[Result, Measurement]]) -> Iterator[str]:
+    """Cells of the virtual engine that were not trained; its prices have no jitter, so repeats are deterministic."""
+    timed = [f"{r.cell.arm} #{r.cell.repeat + 1}" for r, m in done if m.retimed_from is not None]
+    if timed:
+        yield (
+            f"Not trained, but timed from a cell that trains the same bits (repeats are deterministic): "
+            f"{', '.join(timed)}."
+        )
 
 
 def _structural(done: Sequence[Measurement]) -> Iterator[str]:

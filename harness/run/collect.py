@@ -20,6 +20,7 @@ from harness.store import schema
 from harness.store.identity import workload_id
 from harness.store.provenance import NONE, Provenance
 from odin.audit import AuditRecord
+from odin.errors import RunError
 from odin.publication import Window, WindowState
 
 
@@ -145,6 +146,7 @@ def measure(
     late_steps: int,
     initial: Quality,
     renders: Mapping[str, np.ndarray],
+    memory: schema.Memory | None = None,
 ) -> schema.Measurement:
     """The measurement of a finished cell, from the frames of all ranks.
 
@@ -178,7 +180,33 @@ def measure(
             schema.Audit(step=a.step, error=min(a.error, 1e30), by_kind=a.by_kind, pixel=a.pixel)
             for a in executed.audits
         ),
+        memory=memory,
     )
+
+
+def remeasure(
+    source: schema.Result, executed: Executed, timeline: pd.DataFrame, steps: pd.DataFrame
+) -> schema.Measurement:
+    """The measurement of an arm that trains the bits of `source` and was only timed: what depends on time is its own.
+
+    Raises RunError where the two are not of the same bits.
+    """
+    trained, plan = source.measurement, executed.plan
+    losses = tuple(step_losses(steps))
+    if trained is None or trained.plan_digest != plan.digest() or trained.losses != losses:
+        raise RunError(
+            f"Cell {source.cell_id} cannot be re-timed for another arm: it followed another plan or has other losses. "
+            "This is an error of the harness; its cells were recorded up to here."
+        )
+    changes = {
+        "payload_bytes_per_step": tuple(executed.payload),
+        "step_times": tuple(step_seconds(steps)),
+        "breakdown": breakdown(timeline, steps),
+        "windows": window_counts(executed.windows),
+        "retimed_from": source.cell_id,
+        "memory": None,
+    }
+    return schema.Measurement.model_validate(trained.model_copy(update=changes).model_dump())
 
 
 def record(cell: Cell, workload: Workload, measurement: schema.Measurement, provenance: Provenance) -> schema.Result:

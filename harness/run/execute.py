@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +14,11 @@ from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.ddp import DdpRuntime
 from odin.keeper import Entry, Keeper
+from odin.ledger import Ledger
 from odin.plan import Plan
 from odin.publication import Window
 from odin.publication.delays import Delays, sum_over_ranks
-from odin.runtime import Runtime, StepRecord
+from odin.runtime import OnStep, Runtime, StepRecord
 from pipelines.reference.threedgs import GaussianSplatting
 
 
@@ -58,13 +58,17 @@ def execute(
     recipe: GaussianSplatting | None = None,
     plan: Plan | None = None,
     budget: Budget | None = None,
-    on_step: Callable[[StepRecord], None] | None = None,
+    on_step: OnStep | None = None,
+    ledger: Ledger | None = None,
 ) -> Executed:
-    """Train a cell from its initial model. All ranks call this together."""
+    """Train a cell from its initial model. All ranks call this together. ledger: in place of the policy's own."""
     recipe = recipe or workload.recipe()
     plan = plan or workload.plan(arm)
     initial = len(recipe.table)
     runtime = runtime_of(arm)(recipe, plan, arm, transport, keeper, budget=budget)
+    arms_own = runtime.publication
+    if ledger is not None:
+        arms_own.ledger = ledger
     transport.barrier()
     runtime.run(on_step=on_step)
     runtime.require_equal_replicas(plan.steps - 1)

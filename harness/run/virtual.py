@@ -10,61 +10,40 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import traceback
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pandas as pd
 import torch
 
+from harness.config import Cell
+from harness.measure.resident import Resident
 from harness.measure.timeline import write_steps, write_timeline, write_trace
 from harness.measure.windows import windows_frame, write_windows
 from harness.profiles.calibration import committed_calibration
-from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
-from harness.run.execute import Executed, execute, render_views
+from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record, remeasure
+from harness.run.execute import Executed, render_views
+from harness.run.retiming import Job, Way, jobs
 from harness.run.spec import RunSpec
+from harness.run.together import retime, run_threads, shares_table, train
 from harness.run.warmup import Calibration, calibrate, sections, warm_up
 from harness.run.workload import Workload, load_workload
-from harness.store.files import write_text
+from harness.store.files import copy_file, write_text
 from harness.store.provenance import collect_provenance, now
+from harness.store.schema import Measurement, Memory, Result
 from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
-from odin.arms import Arm
 from odin.arms import arm as arm_named
-from odin.comm.link import UNSHAPED, Link
-from odin.comm.virtual import Exchange, VirtualTransport
+from odin.comm.link import UNSHAPED
 from odin.errors import OdinError
+from odin.ledger import RING
+from odin.plan import Plan
+from odin.replay import Trajectory
 from odin.runtime import StepRecord
+from odin.table import ParameterTable
 from pipelines.export import write_ply
 from pipelines.render.cpu import warm_up as compile_renderer
-
-T = TypeVar("T")
-
-
-def run_threads(ranks: int, link: Link, main: Callable[[VirtualTransport], T]) -> list[T]:
-    """`main` on every rank at once, in rank order; the first failure is raised here and ends all."""
-    exchange, control = Exchange(ranks, link), Exchange(ranks, Link(name="control"))
-    results: list[T | None] = [None] * ranks
-    errors: list[BaseException] = []
-
-    def call(rank: int) -> None:
-        try:
-            results[rank] = main(VirtualTransport(exchange, control, rank))
-        except BaseException as error:
-            errors.append(error)
-            exchange.fail(error)
-            control.fail(error)
-
-    threads = [threading.Thread(target=call, args=(rank,), name=f"rank-{rank}") for rank in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return [result for result in results if result is not None]
 
 
 class VirtualWorker:
@@ -75,17 +54,28 @@ class VirtualWorker:
         self.workload = load_workload(spec.config)
         self.store = CellStore(Path(spec.config.out))
         self.provenance = collect_provenance(started=now())
+        self._results: dict[int, Result] = {}
+        self._trajectories: dict[int, list[Trajectory]] = {}
 
     def run(self) -> None:
-        """Compile, price, then train every cell."""
+        """Compile, price, then train or re-time every cell."""
         torch.set_num_threads(1)
         tell(stage="compile")
         compile_renderer()
         recipe = self.workload.recipe()
         self.initial = quality_of(render_views(recipe, self.workload), self.workload, with_ssim=True)
-        calibration = self._calibrate()
-        for index in range(len(self.spec.cells)):
-            self._cell(index, calibration)
+        self.cells(self._calibrate())
+
+    def cells(self, calibration: Calibration, *, retime: bool = True) -> None:
+        """All cells of the spec. retime: False trains every cell, also those that train the bits of another."""
+        arms = [arm_named(name) for name, _ in self.spec.cells]
+        plans = {a.order: self.workload.plan(a) for a in arms}
+        digests = {order: plan.digest() for order, plan in plans.items()}
+        train_all = [Job(index=index, way=Way.TRAIN) for index in range(len(arms))]
+        for job in jobs(arms, lambda a: digests[a.order]) if retime else train_all:
+            cell = self.spec.cell(job.index)
+            tell(stage="cell", index=job.index, arm=cell.arm, repeat=cell.repeat, steps=cell.config.scale.steps)
+            self._cell(job, cell, plans[arms[job.index].order], calibration)
 
     def _calibrate(self) -> Calibration:
         """Committed prices, or those of a warm-up of two ranks on this machine; the link is solved for all ranks."""
@@ -103,14 +93,31 @@ class VirtualWorker:
         tell(stage="calibrated", compute=calibration.compute)
         return calibration
 
-    def _cell(self, index: int, calibration: Calibration) -> None:
-        cell, started = self.spec.cell(index), now()
-        ranks, arm = cell.config.engine.ranks, arm_named(cell.arm)
-        tell(stage="cell", index=index, arm=cell.arm, repeat=cell.repeat, steps=cell.config.scale.steps)
-        told = _Teller(index, cell.config.scale.steps)
-        executed = run_threads(ranks, calibration.link, lambda t: self._rank(t, arm, calibration, told))
-        timeline = pd.concat([rank_timeline(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
-        steps = pd.concat([rank_steps(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
+    def _cell(self, job: Job, cell: Cell, plan: Plan, calibration: Calibration) -> None:
+        started, source = now(), None if job.source is None else self._results[job.source]
+        if job.way is Way.COPY:
+            assert source is not None and source.measurement is not None
+            trained = source.measurement.retimed_from or source.cell_id
+            measurement = source.measurement.model_copy(update={"retimed_from": trained, "memory": None})
+            made = _Made(measurement=measurement)
+        elif job.way is Way.RETIME:
+            assert source is not None
+            made = self._retimed(job, cell, plan, calibration, source)
+        else:
+            made = self._trained(job, cell, plan, calibration)
+        result = record(cell, self.workload, made.measurement, self.provenance.spanning(started, now()))
+        self._write(cell, result, made, source)
+        self._results[job.index] = result
+        tell(stage="done", index=job.index, cell_id=result.cell_id)
+
+    def _trained(self, job: Job, cell: Cell, plan: Plan, calibration: Calibration) -> _Made:
+        arm, resident = arm_named(cell.arm), Resident()
+        executed, trajectories = train(
+            self.workload, arm, calibration.link, record=job.record, **self._setting(job.index, plan, calibration)
+        )
+        if job.record:
+            self._trajectories[job.index] = trajectories
+        timeline, steps = _frames(executed)
         first = executed[0]
         measurement = measure(
             self.workload,
@@ -121,23 +128,74 @@ class VirtualWorker:
             late_steps=0,
             initial=self.initial,
             renders=render_views(first.recipe, self.workload),
+            memory=ranks_memory(resident, first.recipe.table, plan.ranks, shared=shares_table(arm)),
         )
-        result = record(cell, self.workload, measurement, self.provenance.spanning(started, now()))
-        folder = self.store.path(result.cell_id)
-        write_timeline(timeline, folder / TIMELINE)
-        write_steps(steps, folder / STEPS)
-        write_trace(timeline, folder / TRACE)
-        write_windows(windows_frame(first.windows), folder / WINDOWS)
-        if cell.repeat == 0:
-            write_ply(folder / MODEL, first.recipe.table.moments.p)
-        self.store.write_result(result)
-        tell(stage="done", index=index, cell_id=result.cell_id)
+        return _Made(measurement=measurement, executed=executed, timeline=timeline, steps=steps)
 
-    def _rank(self, transport: VirtualTransport, arm: Arm, calibration: Calibration, told: _Teller) -> Executed:
-        keeper = calibration.keeper(transport)
-        on_step = told if transport.rank == 0 else None
-        budget = calibration.budget(transport.ranks)
-        return execute(self.workload, arm, transport, keeper, budget=budget, on_step=on_step)
+    def _retimed(self, job: Job, cell: Cell, plan: Plan, calibration: Calibration, source: Result) -> _Made:
+        assert job.source is not None
+        setting = self._setting(job.index, plan, calibration) | {"trajectories": self._trajectories[job.source]}
+        executed = retime(self.workload, arm_named(cell.arm), calibration.link, **setting)
+        timeline, steps = _frames(executed)
+        measurement = remeasure(source, executed[0], timeline, steps)
+        return _Made(measurement=measurement, executed=executed, timeline=timeline, steps=steps)
+
+    def _setting(self, index: int, plan: Plan, calibration: Calibration) -> dict[str, Any]:
+        """What training and re-timing are given alike."""
+        return {
+            "plan": plan,
+            "budget": calibration.budget(plan.ranks),
+            "keeper": calibration.keeper,
+            "on_step": _Teller(index, plan.steps),
+        }
+
+    def _write(self, cell: Cell, result: Result, made: _Made, source: Result | None) -> None:
+        """Files of the cell; the record last, because with it the cell is done."""
+        folder, origin = self.store.path(result.cell_id), None if source is None else self.store.path(source.cell_id)
+        if made.timeline is not None and made.steps is not None:
+            write_timeline(made.timeline, folder / TIMELINE)
+            write_steps(made.steps, folder / STEPS)
+            write_trace(made.timeline, folder / TRACE)
+            write_windows(windows_frame(made.executed[0].windows), folder / WINDOWS)
+        elif origin is not None:
+            for name in (TIMELINE, STEPS, TRACE, WINDOWS):
+                copy_file(origin / name, folder / name)
+        if cell.repeat == 0 and origin is None:
+            write_ply(folder / MODEL, made.executed[0].recipe.table.moments.p)
+        elif cell.repeat == 0 and origin is not None:
+            copy_file(origin / MODEL, folder / MODEL)
+        self.store.write_result(result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A finished cell; without frames where they are those of another cell."""
+
+    measurement: Measurement
+    executed: list[Executed] = field(default_factory=list)
+    timeline: pd.DataFrame | None = None
+    steps: pd.DataFrame | None = None
+
+
+def _frames(executed: list[Executed]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Timeline and steps of all ranks."""
+    timeline = pd.concat([rank_timeline(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
+    return timeline, pd.concat([rank_steps(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
+
+
+def ranks_memory(resident: Resident, table: ParameterTable, ranks: int, *, shared: bool) -> Memory | None:
+    """What the ranks have taken since `resident` was made; None where the system does not tell."""
+    before, peak = resident.before, resident.peak
+    if before is None or peak is None:
+        return None
+    layout, rows = table.slot_layout, len(table)
+    return Memory(
+        tables=1 if shared else ranks,
+        table_bytes=3 * 4 * rows * table.layout.columns,
+        slot_bytes=RING * rows * (4 * layout.columns + 8 * len(layout.groups)),
+        peak_bytes=peak,
+        rank_bytes=max(0, peak - before) // ranks,
+    )
 
 
 class _Teller:

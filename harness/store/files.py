@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,3 +55,9 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Replace the file by a copy of another, whole or not at all. Raises RunError."""
+    with replacing(path) as temporary:
+        shutil.copyfile(source, temporary)

@@ -130,6 +130,23 @@ class Cell(Record):
         return self
 
 
+class Memory(Record):
+    """What the ranks of a virtual cell took in their one process, bytes.
+
+    tables:      replicas of the table: 1 where all ranks share it, else one for each
+    table_bytes: parameters and moments of one replica after the last step, computed from its size
+    slot_bytes:  one rank's gradient slots with their offsets after the last step, computed from their size
+    peak_bytes:  most that the process held while the cell ran (resident set)
+    rank_bytes:  (peak − what it held before) ÷ ranks
+    """
+
+    tables: Positive
+    table_bytes: Count
+    slot_bytes: Count
+    peak_bytes: Count
+    rank_bytes: Count
+
+
 class Measurement(Record):
     """What a finished cell measured. S steps.
 
@@ -146,6 +163,8 @@ class Measurement(Record):
     step_times:             [S], s, `harness.measure.timeline.step_seconds`: they sum to the wall time
     losses:                 [S], mean over the views of the step
     audits:                 of reads that were not waited for, in step order
+    retimed_from:           the cell that was trained, where this one trains the same bits and was only timed
+    memory:                 of a virtual cell that was trained, where the system tells
     """
 
     plan_digest: Text
@@ -169,6 +188,8 @@ class Measurement(Record):
     breakdown: Breakdown
     windows: Windows
     audits: tuple[Audit, ...]
+    retimed_from: Text | None = None
+    memory: Memory | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

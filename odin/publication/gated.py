@@ -127,10 +127,9 @@ class GatedPublication(ScopedPublication):
 
     def _published(self, pending: Pending) -> None:
         """Remember the norms of the rows that had a gradient."""
-        evidence, written = self.recipe.table.keep_evidence(), self._written_rows.pop(pending.step)
+        written = self._written_rows.pop(pending.step)
         with self.keeper.phase(Phase.GATE, rows=len(written)):
-            norms = pending.slot.norms(written, self.recipe.table.layout, pending.update.scale)
-            evidence[written[norms > 0]] = norms[norms > 0]
+            self.recipe.table.remember(written, pending.slot, pending.update.scale)
         super()._published(pending)
 
     def open(self, step: int) -> None:

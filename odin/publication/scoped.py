@@ -22,7 +22,7 @@ from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.points import CLOSE
 from odin.publication.base import Publication
-from odin.publication.layout import NO_CUT, Classes, Cutting, lay_out
+from odin.publication.layout import NO_CUT, Classes, Cut, Cutting, lay_out
 from odin.publication.window import Window, WindowState, state_of
 from odin.rows import Update
 
@@ -54,11 +54,15 @@ class ScopedPublication(Publication):
             super().open(step)
             return
         with self.keeper.phase(Phase.HAZARDS, rows=len(self.recipe.table)):
-            last, first = self._classify(step)
-            classes = self.classes(step, Classes(last=last, need=first))
-            self._cut = lay_out(classes, self.cutting(step))
+            self._cut, self._hazards = self.recipe.table.once(lambda: self._compare(step))
             self.transport.agree(step, self._cut.digest)
         self._partition(step, self._cut.segments)
+
+    def _compare(self, step: int) -> tuple[Cut, Hazards | None]:
+        """The cut, and the conflicts that it comes from."""
+        last, first = self._classify(step)
+        classes = self.classes(step, Classes(last=last, need=first))
+        return lay_out(classes, self.cutting(step)), self._hazards
 
     @abstractmethod
     def classes(self, step: int, found: Classes) -> Classes:

@@ -5,6 +5,7 @@ Legend: N rows of the table, M rows of one view, V training views.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class GaussianSplatting:
         self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
         self.cameras = [capture.cameras[i] for i in capture.train]
         self._packed = pack_cameras(self.cameras)
-        self._photos = [_as_float(capture.images[i]) for i in capture.train]
+        self._photos = capture.photos
         self._batch, self._budget = batch, steps * batch
         self.extent = scene_extent(self.cameras)
         self.schedule: StructuralSchedule = structural_schedule(settings, steps, batch)
@@ -94,6 +95,14 @@ class GaussianSplatting:
         self.table = ParameterTable(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
         self._observing = True
         self.statistics = DensificationStatistics(len(self.table))
+
+    def replica(self) -> GaussianSplatting:
+        """Another model in the same state. What never changes (cameras, photos, schedule) is the same object."""
+        other = copy.copy(self)
+        other.table = self.table.copy()
+        other.statistics = DensificationStatistics(len(self.table))
+        other.statistics.local.copy_(self.statistics.local)
+        return other
 
     # Scopes -------------------------------------------------------------------------------------------------
 
@@ -229,6 +238,11 @@ class GaussianSplatting:
                 self.degree = min(self.degree + 1, self.settings.sh_degree)
 
     def _densify(self, version: int) -> None:
+        self.table.replace(*self.table.once(lambda: self._grown(version)))
+        self.statistics = DensificationStatistics(len(self.table))
+
+    def _grown(self, version: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+        """Parameters and moments after clone, split, prune and reorder, and the row that each continues."""
         table = self.table
         norm = DensificationStatistics.mean_norm(self.statistics.local.numpy())
         rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
@@ -237,8 +251,7 @@ class GaussianSplatting:
         source = torch.from_numpy(result.source[order])
         fresh = (source < 0)[:, None]
         m, v = (torch.where(fresh, 0.0, old[source.clamp(min=0)]) for old in (table.m, table.v))
-        table.replace(torch.from_numpy(result.parameters[order]), m, v, source.numpy())
-        self.statistics = DensificationStatistics(len(table))
+        return torch.from_numpy(result.parameters[order]), m, v, source.numpy()
 
     def _reset_opacity(self) -> None:
         reset_opacity(self.table.parameters.numpy(), self.settings)
@@ -271,7 +284,3 @@ class GaussianSplatting:
         self.statistics = DensificationStatistics(len(self.table))
         if first_rank:
             self.statistics.local.copy_(torch.from_numpy(checkpoint.statistics))
-
-
-def _as_float(image: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(image, dtype=np.float32) / np.float32(255.0)

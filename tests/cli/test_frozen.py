@@ -14,6 +14,7 @@ COMMANDS = {
     "plan": ["words"],
     "predict": ["words"],
     "report": ["path"],
+    "timeline": ["cells", "--out", "--first"],
     "arms": [],
     "doctor": ["--quick"],
 }

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from harness.run.virtual import run_threads
+from harness.run.together import run_threads
 from odin.arms import arm
 from odin.bitmap import pack
 from odin.comm.link import Link

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.run.virtual import run_threads
+from harness.run.together import run_threads
 from odin.comm.link import Link
 from odin.comm.virtual import VirtualTransport, stretch_over
 from odin.keeper import NominalKeeper, Work

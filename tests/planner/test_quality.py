@@ -47,9 +47,7 @@ def mean_quality(tracks: Tracks, centres: NDArray[np.float64], order: str, ranks
     """Order quality on the full graph, mean over three seeds; K = 4, two views per rank."""
     full = locality_graph(tracks, top_k=None)
     plans = [
-        build_plan(
-            tracks=tracks, centres=centres, order=order, ranks=ranks, views_per_unit=2, steps=steps, seed=seed
-        )
+        build_plan(tracks=tracks, centres=centres, order=order, ranks=ranks, views_per_unit=2, steps=steps, seed=seed)
         for seed in range(3)
     ]
     return float(np.mean([order_quality(full, plan) for plan in plans]))

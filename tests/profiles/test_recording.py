@@ -15,7 +15,7 @@ from harness.profiles.load import link_profile
 from harness.profiles.recording import exposed, record_run, save
 from harness.profiles.recording import load as load_recording
 from harness.run.execute import execute
-from harness.run.virtual import run_threads
+from harness.run.together import run_threads
 from harness.run.workload import Workload, load_workload
 from odin.arms import arm
 from odin.comm.link import Link
