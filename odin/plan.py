@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from enum import IntFlag
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odin.errors import InputError
 
-PLAN_VERSION = 1
+PLAN_VERSION: Final = 1
 
 
 class Blocking(IntFlag):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -105,7 +106,7 @@ def _style(task: Placed) -> dict[str, str | float]:
     return {"fc": colour(CHECKED if task.name in CHECKS else UPDATED)}
 
 
-def _block(axes: Axes, left: float, top: float, width: float, height: float, **style: str | float) -> None:
+def _block(axes: Axes, left: float, top: float, width: float, height: float, **style: Any) -> None:
     axes.add_patch(Rectangle((left, top), width, height, ec="white", lw=0.4, **style))
 
 

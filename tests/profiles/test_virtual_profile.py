@@ -12,7 +12,8 @@ from harness.cli import main
 from harness.config import load
 from harness.profiles.calibration import committed_calibration
 from harness.run.spec import RunSpec
-from harness.run.virtual import VirtualWorker, run_threads
+from harness.run.together import run_threads
+from harness.run.virtual import VirtualWorker
 from harness.run.warmup import Calibration
 from harness.run.workload import load_workload
 from harness.store.store import STEPS, TIMELINE, WINDOWS, CellStore
