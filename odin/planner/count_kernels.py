@@ -61,59 +61,52 @@ def _weight(count: int, one: float, two: float, scale: float) -> np.float32:  # 
     return np.float32(both / (one + two - both))
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _key(weight: np.float32, bits: NDArray, view: int) -> int:  # pragma: no cover - compiled
-    """Candidate key; `bits` is a scratch float32 [1]."""
-    bits[0] = weight
-    return (np.uint64(bits.view(np.uint32)[0]) << _S32) | (_ID - np.uint64(view))
-
-
 @njit(nogil=True, cache=True)
-def _push(heap: NDArray, size: int, key: int) -> int:  # pragma: no cover - compiled
-    """Offer `key` to a heap [k] of the largest keys whose root is the least; the new size."""
-    if size < len(heap):
-        hole = size
-        while hole > 0 and heap[(hole - 1) // 2] > key:
-            heap[hole] = heap[(hole - 1) // 2]
-            hole = (hole - 1) // 2
-        heap[hole] = key
-        return size + 1
-    if key <= heap[0]:
-        return size
-    hole, child = 0, 1
-    while child < size:
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= key:
-            break
-        heap[hole] = heap[child]
-        hole, child = child, 2 * child + 1
-    heap[hole] = key
-    return size
+def _select(keys: NDArray, base: int, size: int, top: int) -> None:  # pragma: no cover - compiled
+    """Move the `top` largest of keys[base : base + size] to its front, the least of them last. Keys are distinct.
 
-
-@njit(nogil=True, cache=True, inline="always")
-def _root_weight(heap: NDArray, size: int, bits: NDArray) -> float:  # pragma: no cover - compiled
-    """What a candidate must about reach to enter; `bits` is a scratch uint32 [1]."""
-    if size < len(heap):
-        return -1.0
-    bits[0] = np.uint32(heap[0] >> _S32)
-    return bits.view(np.float32)[0] * _SURELY_LESS
+    Quickselect whose partition has no branch to mispredict: that is what a heap would spend most of its time on.
+    """
+    lo, hi, place = np.uint64(base), np.uint64(base + size), np.uint64(base + top - 1)
+    while hi - lo > _ONE:
+        last = hi - _ONE
+        middle = lo + ((hi - lo) >> _ONE)
+        one, two, three = keys[lo], keys[middle], keys[last]
+        pivot = max(min(one, two), min(max(one, two), three))
+        at = middle if pivot == two else (lo if pivot == one else last)
+        keys[at], keys[last] = keys[last], pivot
+        front = lo
+        for q in range(lo, last):
+            key = keys[q]
+            keys[q] = keys[front]
+            keys[front] = key
+            front += np.uint64(key > pivot)
+        keys[last], keys[front] = keys[front], pivot
+        if front == place:
+            return
+        if front < place:
+            lo = front + _ONE
+        else:
+            hi = front
 
 
 @njit(nogil=True, cache=True)
 def strongest(
     blocks: NDArray, starts: NDArray, table: NDArray, inner: NDArray, positions: NDArray, sizes: NDArray,
-    scale: NDArray, heaps: NDArray, fill: NDArray,
+    scale: NDArray, top: int, keys: NDArray, fill: NDArray,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Offer every pair whose lower view lies in one of `blocks` [·, 2] (lo, hi) to the heaps of both its ends.
+    """Offer every pair whose lower view lies in one of `blocks` [·, 2] (lo, hi) to the lists of both its ends.
 
     sizes, scale: float64 [V], estimated set sizes and the factor from a view's sample to its set
-    heaps, fill:  uint64 [V, k] and int64 [V], this thread's own
+    top:          k; a list is cut to its k largest whenever it is full
+    keys, fill:   uint64 [V·room], room > k, and int64 [V]: lists and their lengths, this thread's own
     """
-    views = len(sizes)
+    views, room = len(sizes), len(keys) // len(sizes)
     shared, met = np.zeros(views, np.uint32), np.empty(views + 1, np.uint32)
-    floor, as_float, as_bits = np.full(views, -1.0), np.empty(1, np.float32), np.empty(1, np.uint32)
+    floor = np.full(views, -1.0)  # what a candidate must about reach to be among the k largest
+    value = np.empty(1, np.float32)
+    bits = value.view(np.uint32)
+    ends = np.empty(2, np.int64)
     for block in range(len(blocks)):
         for view in range(blocks[block, 0], blocks[block, 1]):
             found = _meet(view, starts, table, inner, positions, shared, met)
@@ -129,18 +122,50 @@ def strongest(
                 if both < floor[view] * union and both < floor[other] * union:
                     continue
                 weight = _weight(count, size, sizes[other], max(factor, scale[other]))
-                fill[view] = _push(heaps[view], fill[view], _key(weight, as_float, other))
-                fill[other] = _push(heaps[other], fill[other], _key(weight, as_float, view))
-                floor[view] = _root_weight(heaps[view], fill[view], as_bits)
-                floor[other] = _root_weight(heaps[other], fill[other], as_bits)
+                value[0] = weight
+                high = np.uint64(bits[0]) << _S32
+                ends[0], ends[1] = view, other
+                for end in range(2):
+                    here = ends[end]
+                    if weight < floor[here]:
+                        continue
+                    base = here * room
+                    keys[base + fill[here]] = high | (_ID - np.uint64(ends[1 - end]))
+                    fill[here] += 1
+                    if fill[here] == room:
+                        _select(keys, base, room, top)
+                        fill[here] = top
+                        bits[0] = np.uint32(keys[base + top - 1] >> _S32)
+                        floor[here] = value[0] * _SURELY_LESS
 
 
 @njit(nogil=True, cache=True)
-def merge_heaps(heaps: NDArray, fill: NDArray, more: NDArray, more_fill: NDArray) -> None:  # pragma: no cover
-    """Offer the candidates of another thread, uint64 [V, k] and int64 [V], to the heaps."""
+def merge_lists(
+    top: int, keys: NDArray, fill: NDArray, more: NDArray, more_fill: NDArray
+) -> None:  # pragma: no cover - compiled
+    """Append the candidates of another thread to the lists, cutting those that get full."""
+    room = len(keys) // len(fill)
     for view in range(len(fill)):
+        base = view * room
         for at in range(more_fill[view]):
-            fill[view] = _push(heaps[view], fill[view], more[view, at])
+            keys[base + fill[view]] = more[base + at]
+            fill[view] += 1
+            if fill[view] == room:
+                _select(keys, base, room, top)
+                fill[view] = top
+
+
+@njit(nogil=True, cache=True)
+def cut_lists(top: int, keys: NDArray, fill: NDArray, kept: NDArray) -> None:  # pragma: no cover - compiled
+    """Copy the k largest of each list into kept, uint64 [V, k], the least last where there are k; fill: how many."""
+    room = len(keys) // len(fill)
+    for view in range(len(fill)):
+        base = view * room
+        if fill[view] >= top:
+            _select(keys, base, fill[view], top)
+            fill[view] = top
+        for at in range(fill[view]):
+            kept[view, at] = keys[base + at]
 
 
 @njit(nogil=True, cache=True)

@@ -65,5 +65,14 @@ def _bisect(
 def region_coupling(graph: LocalityGraph, label: NDArray[np.int32], regions: int) -> NDArray[np.float64]:
     """Sum of edge weights between regions, float64 [K, K]: symmetric, pairs within a region counted twice."""
     coupling = np.zeros((regions, regions))
-    np.add.at(coupling, (np.repeat(label, graph.degree), label[graph.neighbours]), graph.weights)
+    _add_coupling(graph.offsets, graph.neighbours, graph.weights, label, coupling)
     return coupling
+
+
+@njit(nogil=True, cache=True)
+def _add_coupling(
+    offsets: NDArray, neighbours: NDArray, weights: NDArray, label: NDArray, coupling: NDArray
+) -> None:  # pragma: no cover - compiled
+    for view in range(len(label)):
+        for edge in range(offsets[view], offsets[view + 1]):
+            coupling[label[view], label[neighbours[edge]]] += weights[edge]

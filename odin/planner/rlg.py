@@ -96,7 +96,7 @@ def locality_graph(
     if top_k is None:
         return _from_sorted_pairs(*rows.pairs())
     top_k = min(top_k, max(tracks.view_count - 1, 0))
-    return _from_heaps(*rows.strongest(top_k, threads)) if top_k else _without_edges(tracks.view_count)
+    return _from_strongest(*rows.strongest(top_k, threads)) if top_k else _without_edges(tracks.view_count)
 
 
 def _without_edges(view_count: int) -> LocalityGraph:
@@ -104,11 +104,11 @@ def _without_edges(view_count: int) -> LocalityGraph:
     return graph_from_pairs(none, none, np.zeros(0), view_count=view_count)
 
 
-def _from_heaps(heaps: NDArray[np.uint64], fill: NDArray[np.int64]) -> LocalityGraph:
+def _from_strongest(kept: NDArray[np.uint64], fill: NDArray[np.int64]) -> LocalityGraph:
     """The edges that either end keeps, from each view's keys, uint64 [V, k], and how many there are, int64 [V]."""
     degree = np.zeros(len(fill), np.int64)
-    symmetric.kept_degree(heaps, fill, degree)
-    return _filled(degree, lambda *arrays: symmetric.kept_edges(heaps, fill, *arrays))
+    symmetric.kept_degree(kept, fill, degree)
+    return _filled(degree, lambda *arrays: symmetric.kept_edges(kept, fill, *arrays))
 
 
 def _from_sorted_pairs(

@@ -75,34 +75,41 @@ def _draw(row: NDArray[np.uint32], size: int, cap: int, seed: int) -> int:  # pr
     return kept
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _clean(
-    offsets: NDArray, views: NDArray, track: int, cap: int, limit: NDArray, highest: int, row: NDArray
-) -> int:  # pragma: no cover - compiled
-    """Fill `row` with the kept views of a track; how many. See `locality_graph` for what is kept.
+@njit(nogil=True, cache=True)
+def draw_tracks(
+    offsets: NDArray, views: NDArray, lo: int, hi: int, limit: NDArray, highest: int, lengths: NDArray, kept: NDArray
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    """Observations of tracks lo…hi-1 whose view keeps the track, packed into lengths and kept; how many of each.
 
-    limit: int64 [V], a view keeps the tracks whose 32-bit hash lies below; empty: all. highest: its maximum.
+    limit: int64 [V], a view keeps the tracks whose 32-bit hash lies below; highest: its maximum
     """
-    lo, hi = np.uint64(offsets[track]), np.uint64(offsets[track + 1])
-    size, before, ordered = np.uint64(0), np.int64(-1), True
-    if len(limit):
+    tracks, entries = 0, np.uint64(0)
+    for track in range(lo, hi):
         drawn = np.int64(mix(track) >> _S32)
         if drawn >= highest:
-            return 0
-        for q in range(lo, hi):
+            continue
+        first = entries
+        for q in range(np.uint64(offsets[track]), np.uint64(offsets[track + 1])):
             view = np.uint32(views[q])
-            if drawn < limit[view]:
-                ordered &= np.int64(view) > before
-                before = np.int64(view)
-                row[size] = view
-                size += np.uint64(1)
-    else:
-        for q in range(lo, hi):
-            view = np.uint32(views[q])
-            ordered &= np.int64(view) > before
-            before = np.int64(view)
-            row[size] = view
-            size += np.uint64(1)
+            kept[entries] = view
+            entries += np.uint64(drawn < limit[view])  # no branch: which views keep a track cannot be predicted
+        if entries > first:
+            lengths[tracks] = entries - first
+            tracks += 1
+    return tracks, np.int64(entries)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _clean(offsets: NDArray, views: NDArray, track: int, cap: int, row: NDArray) -> int:  # pragma: no cover - compiled
+    """Fill `row` with a track's views: ascending, without repeats, at most `cap`; how many."""
+    lo, hi = np.uint64(offsets[track]), np.uint64(offsets[track + 1])
+    size, before, ordered = np.uint64(0), np.int64(-1), True
+    for q in range(lo, hi):
+        view = np.uint32(views[q])
+        ordered &= np.int64(view) > before
+        before = np.int64(view)
+        row[size] = view
+        size += np.uint64(1)
     count = np.int64(size)
     if not ordered:
         count = _sorted_distinct(row, count)
@@ -113,7 +120,7 @@ def _clean(
 
 @njit(nogil=True, cache=True)
 def measure_rows(
-    offsets: NDArray, views: NDArray, lo: int, hi: int, longest: int, cap: int, limit: NDArray, highest: int,
+    offsets: NDArray, views: NDArray, lo: int, hi: int, longest: int, cap: int,
     degree: NDArray, entries: NDArray,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Tracks lo…hi-1: add kept observations to `degree` and entries of rows to their first view in `entries` [V].
@@ -122,7 +129,7 @@ def measure_rows(
     """
     row = np.empty(longest + 1, np.uint32)
     for track in range(lo, hi):
-        count = _clean(offsets, views, track, cap, limit, highest, row)
+        count = _clean(offsets, views, track, cap, row)
         for at in range(np.uint64(count)):
             degree[row[at]] += 1
         if count > 1:
@@ -145,21 +152,22 @@ def starts_from_counts(counts: NDArray[np.int64], starts: NDArray[np.int64]) -> 
 
 @njit(nogil=True, cache=True)
 def place_rows(
-    offsets: NDArray, views: NDArray, lo: int, hi: int, longest: int, cap: int, limit: NDArray, highest: int,
+    offsets: NDArray, views: NDArray, lo: int, hi: int, longest: int, cap: int,
     at_view: NDArray, table: NDArray,
 ) -> None:  # fmt: skip  # pragma: no cover - compiled
     """Write the rows of tracks lo…hi-1 into `table` [N] from at_view[first view] on, which moves forward."""
     row = np.empty(longest + 1, np.uint32)
     for track in range(lo, hi):
-        count = _clean(offsets, views, track, cap, limit, highest, row)
+        count = _clean(offsets, views, track, cap, row)
         if count < 2:
             continue
-        base = np.uint64(at_view[row[0]])
-        at_view[row[0]] += count
+        first = row[0]
+        base = np.uint64(at_view[first])
+        at_view[first] += count
+        row[0] |= _FIRST
+        row[count - 1] |= _LAST
         for at in range(np.uint64(count)):
             table[base + at] = row[at]
-        table[base] |= _FIRST
-        table[base + np.uint64(count - 1)] |= _LAST
 
 
 @njit(nogil=True, cache=True)

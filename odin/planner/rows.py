@@ -23,6 +23,8 @@ from odin.tracks import Tracks
 # One thread below: starting and merging costs more than it saves (about 10,000 views of 100 observations).
 OBSERVATIONS_PER_THREAD = 1_000_000
 MOST_THREADS = 2  # plans are made on every rank of a node at once
+SPARE = 16  # of a list of candidates beyond twice what is kept of it
+TRACKS_AT_ONCE = 1 << 17  # of a sample: bounds what is allocated for tracks that are then left out
 BLOCKS = 64  # of views per thread: coupling varies along a capture, so threads take turns
 
 
@@ -48,20 +50,26 @@ class RowTable:
         return self.starts, self.table, self.inner, self.positions
 
     def strongest(self, top_k: int, threads: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The `top_k` strongest edges of each view as heaps of keys, uint64 [V, k], and their fill, int64 [V]."""
+        """The `top_k` strongest edges of each view as keys, uint64 [V, k], and how many it has, int64 [V].
+
+        Of a view that has k, the last is the weakest.
+        """
         views = len(self.sizes)
-        edges = np.linspace(0, views, min(BLOCKS * threads, views) + 1).astype(np.int64)
-        blocks = np.stack([edges[:-1], edges[1:]], axis=1)
-        heaps = [(np.empty((views, top_k), np.uint64), np.zeros(views, np.int64)) for _ in range(threads)]
+        cuts = np.linspace(0, views, min(BLOCKS * threads, views) + 1).astype(np.int64)
+        blocks = np.stack([cuts[:-1], cuts[1:]], axis=1)
+        room = 2 * top_k + SPARE
+        lists = [(np.empty(views * room, np.uint64), np.zeros(views, np.int64)) for _ in range(threads)]
 
         def work(part: int) -> None:
             mine = np.ascontiguousarray(blocks[part::threads])
-            count.strongest(mine, *self._for_counting(), self.sizes, self.scale, *heaps[part])
+            count.strongest(mine, *self._for_counting(), self.sizes, self.scale, top_k, *lists[part])
 
         in_threads(work, threads)
-        for more in heaps[1:]:
-            count.merge_heaps(*heaps[0], *more)
-        return heaps[0]
+        for more in lists[1:]:
+            count.merge_lists(top_k, *lists[0], *more)
+        kept = np.empty((views, top_k), np.uint64)
+        count.cut_lists(top_k, *lists[0], kept)
+        return kept, lists[0][1]
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
         """All pairs that share a track, at their lower view: offsets [V+1], the other view, the weight."""
@@ -98,15 +106,14 @@ def row_table(tracks: Tracks, *, track_cap: int | None, observations: int | None
             f"The planner handles up to {kernels.MAX_VIEWS} views and 2³² observations; there are "
             f"{tracks.view_count} and {len(tracks.views)}. Split the capture."
         )
-    limit, scale = _limits(tracks, observations, threads)
+    tracks, scale = _drawn(tracks, observations, threads)
     degree, entries = np.zeros((2, threads, tracks.view_count), np.int64)
     bounds = np.linspace(0, tracks.track_count, threads + 1).astype(np.int64)
     longest = int(np.diff(tracks.offsets).max(initial=0))
     cap = longest if track_cap is None else track_cap
-    rule = (longest, cap, limit, int(limit.max(initial=0)))
 
     def over_tracks(part: int) -> tuple:
-        return tracks.offsets, tracks.views, bounds[part], bounds[part + 1], *rule
+        return tracks.offsets, tracks.views, bounds[part], bounds[part + 1], longest, cap
 
     in_threads(lambda part: kernels.measure_rows(*over_tracks(part), degree[part], entries[part]), threads)
     starts = np.empty(tracks.view_count + 1, np.int64)
@@ -138,21 +145,37 @@ def _inner(
     return inner, positions
 
 
-def _limits(
+def _drawn(
     tracks: Tracks, observations: int | None, threads: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Below which 32-bit hash of a track each view keeps it, int64 [V] (empty: keeps all), and 1 / that share."""
-    every, whole = np.zeros(0, np.int64), np.ones(tracks.view_count)
+) -> tuple[Tracks, NDArray[np.float64]]:
+    """About `observations` of each view that has more, and from its sample to its tracks the factor, float64 [V]."""
+    whole = np.ones(tracks.view_count)
     if observations is None:
-        return every, whole
+        return tracks, whole
     seen = np.zeros((threads, tracks.view_count), np.int64)
-    bounds = np.linspace(0, len(tracks.views), threads + 1).astype(np.int64)
-    in_threads(
-        lambda part: kernels.count_views(tracks.views, bounds[part], bounds[part + 1], seen[part]), threads
-    )
+    cuts = np.linspace(0, len(tracks.views), threads + 1).astype(np.int64)
+    in_threads(lambda part: kernels.count_views(tracks.views, cuts[part], cuts[part + 1], seen[part]), threads)
     degree = seen.sum(axis=0)
     if degree.max(initial=0) <= observations:
-        return every, whole
-    share = observations / np.maximum(degree, observations)
-    limit = np.ceil(share * 2.0**32).astype(np.int64)
-    return limit, 2.0**32 / limit
+        return tracks, whole
+    limit = np.ceil(observations / np.maximum(degree, observations) * 2.0**32).astype(np.int64)
+    highest = int(limit.max())
+    blocks = np.append(np.arange(0, tracks.track_count, TRACKS_AT_ONCE), tracks.track_count)
+    found: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = [(blocks[:0], tracks.views[:0])] * (len(blocks) - 1)
+
+    def work(part: int) -> None:
+        for block in range(part, len(found), threads):
+            lo, hi = int(blocks[block]), int(blocks[block + 1])
+            lengths = np.empty(hi - lo, np.int64)
+            # One more: the place of an observation that is not kept is written and then written again.
+            kept = np.empty(tracks.offsets[hi] - tracks.offsets[lo] + 1, np.int32)
+            rows, entries = kernels.draw_tracks(
+                tracks.offsets, tracks.views, lo, hi, limit, highest, lengths, kept
+            )
+            found[block] = lengths[:rows].copy(), kept[:entries].copy()
+
+    in_threads(work, threads)
+    lengths = np.concatenate([part[0] for part in found])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    views = np.concatenate([part[1] for part in found])
+    return Tracks(offsets=offsets, views=views, view_count=tracks.view_count), 2.0**32 / limit

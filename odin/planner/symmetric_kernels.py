@@ -14,36 +14,36 @@ _S32 = np.uint64(32)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _unwanted(heaps: NDArray, fill: NDArray, view: int, key: int, other: int) -> bool:  # pragma: no cover - compiled
-    """Whether `other` did not keep the edge of `key`, which `view` keeps. A heap that is not full keeps all."""
+def _unwanted(kept: NDArray, fill: NDArray, view: int, key: int, other: int) -> bool:  # pragma: no cover - compiled
+    """Whether `other` did not keep the edge of `key`, which `view` keeps. A list that is not full keeps all."""
     mirrored = (key & ~_ID) | (_ID - np.uint64(view))
-    return fill[other] == heaps.shape[1] and mirrored < heaps[other, 0]
+    return fill[other] == kept.shape[1] and mirrored < kept[other, kept.shape[1] - 1]
 
 
 @njit(nogil=True, cache=True)
-def kept_degree(heaps: NDArray, fill: NDArray, degree: NDArray) -> None:  # pragma: no cover - compiled
+def kept_degree(kept: NDArray, fill: NDArray, degree: NDArray) -> None:  # pragma: no cover - compiled
     """Add to degree, int64 [V], the edges that either end keeps."""
     for view in range(len(fill)):
         degree[view] += fill[view]
         for at in range(fill[view]):
-            key = heaps[view, at]
+            key = kept[view, at]
             other = np.int64(_ID - (key & _ID))
-            degree[other] += _unwanted(heaps, fill, view, key, other)
+            degree[other] += _unwanted(kept, fill, view, key, other)
 
 
 @njit(nogil=True, cache=True)
 def kept_edges(
-    heaps: NDArray, fill: NDArray, at_view: NDArray, neighbours: NDArray, bits: NDArray
+    kept: NDArray, fill: NDArray, at_view: NDArray, neighbours: NDArray, bits: NDArray
 ) -> None:  # pragma: no cover - compiled
     """Write the edges that either end keeps in both directions, unsorted; bits: the weights' uint32 [E]."""
     for view in range(len(fill)):
         for at in range(fill[view]):
-            key = heaps[view, at]
+            key = kept[view, at]
             other = np.int64(_ID - (key & _ID))
             weight = np.uint32(key >> _S32)
             neighbours[at_view[view]], bits[at_view[view]] = other, weight
             at_view[view] += 1
-            if _unwanted(heaps, fill, view, key, other):
+            if _unwanted(kept, fill, view, key, other):
                 neighbours[at_view[other]], bits[at_view[other]] = view, weight
                 at_view[other] += 1
 
