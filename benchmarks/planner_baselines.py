@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,7 +31,7 @@ def dict_graph(tracks: Tracks) -> LocalityGraph:
     """A counter of pairs, filled track by track in Python."""
     counts: Counter[tuple[int, int]] = Counter()
     offsets, views = tracks.offsets.tolist(), tracks.views.tolist()
-    for lo, hi in zip(offsets, offsets[1:], strict=False):
+    for lo, hi in pairwise(offsets):
         if hi - lo <= CAP:
             counts.update(combinations(sorted(views[lo:hi]), 2))
     pairs = np.array(list(counts), np.int64).reshape(-1, 2)

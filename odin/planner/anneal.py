@@ -72,7 +72,6 @@ def _nearest(coupling: NDArray, view: int, row: NDArray) -> np.float32:  # pragm
 
 @njit(nogil=True, cache=True)
 def _refresh(coupling: NDArray, before: NDArray, steps: NDArray, s: int, back: NDArray, ahead: NDArray) -> None:
-    # pragma: no cover - compiled
     """What each view of step s couples with at most in the step before (back) and the step after (ahead)."""
     for at in range(steps.shape[1]):
         if s > 0:
@@ -127,10 +126,10 @@ def _around(coupling: NDArray, before: NDArray, steps: NDArray, s: int) -> float
 def _clashes(steps: NDArray, s: int, movable: int, view: int) -> bool:  # pragma: no cover - compiled
     """Whether step s already trains `view` in the next epoch."""
     batch = steps.shape[1]
+    found = False
     for at in range(max(movable - s * batch, 0), batch):
-        if steps[s, at] == view:
-            return True
-    return False
+        found |= steps[s, at] == view
+    return found
 
 
 @njit(nogil=True, cache=True)

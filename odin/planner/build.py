@@ -55,9 +55,9 @@ def build_plan(
     threads: as in `locality_graph`; the plan does not depend on it
     anneal:  improve the order "plan" by search, on all edges of the graph; None: below `ANNEAL_BELOW` views
 
-    Provenance: order, order_used, order_note, regions_asked, regions_used (0: none), seed, graph, setting, track_cap,
-    observations, top_k (0: all) and edges where a graph was built, proposals (per view and epoch), views_without_tracks, mixed_steps, sas and
-    planner_seconds. None of it enters the digest.
+    Provenance: order, order_used, order_note, regions_asked, regions_used (0: none), seed, graph, setting,
+    track_cap, observations, top_k (0: all) and edges where a graph was built, proposals (per view and epoch),
+    views_without_tracks, mixed_steps, sas and planner_seconds. None of it enters the digest.
 
     Raises InputError if B > V, a count is out of range, or the inputs do not belong together.
     """
@@ -74,9 +74,7 @@ def build_plan(
         proposals = PROPOSALS if search else 0
         graph, made = _coupling_graph(tracks, frusta, setting, threads, every_edge=search)
         made["proposals"] = proposals
-        taken = schedule_steps(
-            graph, centres, regions=used, shuffled=order == "regions", proposals=proposals, **shape
-        )
+        taken = schedule_steps(graph, centres, regions=used, shuffled=order == "regions", proposals=proposals, **shape)
     else:
         used, made = 0, {"graph": "not built" if len(tracks.views) else "not built: no tracks"}
         taken = _random_steps(tracks.view_count, **shape)

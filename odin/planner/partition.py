@@ -35,9 +35,7 @@ def partition(centres: NDArray[np.float64], regions: int) -> NDArray[np.int32]:
 
 
 @njit(nogil=True, cache=True)
-def _bisect(
-    centres: NDArray, regions: int, views: NDArray, label: NDArray
-) -> None:  # pragma: no cover - compiled
+def _bisect(centres: NDArray, regions: int, views: NDArray, label: NDArray) -> None:  # pragma: no cover - compiled
     """Halve a set of views along the longest side of its bounding box, and its regions with it, until each has one."""
     parts = [(0, len(views), 0, regions)]
     while len(parts):

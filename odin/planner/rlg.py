@@ -117,9 +117,7 @@ def _from_sorted_pairs(
     """All pairs, listed once at their lower view."""
     degree = np.zeros(len(offsets) - 1, np.int64)
     symmetric.pair_degree(offsets, others, degree)
-    return _filled(
-        degree, lambda *arrays: symmetric.mirror_pairs(offsets, others, weights.view(np.uint32), *arrays)
-    )
+    return _filled(degree, lambda *arrays: symmetric.mirror_pairs(offsets, others, weights.view(np.uint32), *arrays))
 
 
 def _filled(degree: NDArray[np.int64], write: Callable[[NDArray, NDArray, NDArray], None]) -> LocalityGraph:

@@ -145,9 +145,7 @@ def _inner(
     return inner, positions
 
 
-def _drawn(
-    tracks: Tracks, observations: int | None, threads: int
-) -> tuple[Tracks, NDArray[np.float64]]:
+def _drawn(tracks: Tracks, observations: int | None, threads: int) -> tuple[Tracks, NDArray[np.float64]]:
     """About `observations` of each view that has more, and from its sample to its tracks the factor, float64 [V]."""
     whole = np.ones(tracks.view_count)
     if observations is None:
@@ -169,9 +167,7 @@ def _drawn(
             lengths = np.empty(hi - lo, np.int64)
             # One more: the place of an observation that is not kept is written and then written again.
             kept = np.empty(tracks.offsets[hi] - tracks.offsets[lo] + 1, np.int32)
-            rows, entries = kernels.draw_tracks(
-                tracks.offsets, tracks.views, lo, hi, limit, highest, lengths, kept
-            )
+            rows, entries = kernels.draw_tracks(tracks.offsets, tracks.views, lo, hi, limit, highest, lengths, kept)
             found[block] = lengths[:rows].copy(), kept[:entries].copy()
 
     in_threads(work, threads)

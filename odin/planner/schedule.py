@@ -166,9 +166,7 @@ class _Stream:
 def coupling_to(graph: LocalityGraph, views: NDArray[np.integer]) -> NDArray[np.float64]:
     """Score of every view against the step `views` (eq. 2), float64 [V]; a view itself couples with 1."""
     score = np.zeros(graph.view_count)
-    kernels.add_scores(
-        graph.offsets, graph.neighbours, graph.weights, np.ascontiguousarray(views, np.int64), score
-    )
+    kernels.add_scores(graph.offsets, graph.neighbours, graph.weights, np.ascontiguousarray(views, np.int64), score)
     return score
 
 

@@ -60,7 +60,7 @@ class Activity:
         return np.repeat(np.arange(self.view_count, dtype=np.int32), np.diff(self.offsets))
 
     def important(self, tau: float) -> NDArray[np.bool_]:
-        """Entries that the gate of the throughput path holds back: norm > τ · mean over the view's entries, bool [A]."""
+        """Entries that the gate holds back, bool [A]: norm > τ · mean over the view's entries."""
         counts = np.diff(self.offsets)
         sums = np.bincount(self.view_of, weights=self.norms, minlength=self.view_count)
         return self.norms > np.repeat(tau * sums / np.maximum(counts, 1), counts)
@@ -93,9 +93,7 @@ def importance_graph(activity: Activity, *, tau: float = TAU, top_k: int | None 
     if not tau >= 0:
         raise InputError(f"tau={tau}; use 0 or more.")
     keep = activity.important(tau)
-    return _graph_of_sets(
-        activity.view_of[keep], activity.rows[keep], activity.view_count, activity.row_count, top_k
-    )
+    return _graph_of_sets(activity.view_of[keep], activity.rows[keep], activity.view_count, activity.row_count, top_k)
 
 
 def _graph_of_sets(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,8 +15,8 @@ from odin.planner.anneal import anneal_epoch, dense_coupling
 
 from .captures import ring, scattered, track_lists, tracks_from
 from .plain import dense
-from .test_schedule import visits_after
 from .test_schedule import schedule_steps as schedule
+from .test_schedule import visits_after
 
 
 def test_the_matrix_holds_all_weights() -> None:
@@ -24,7 +26,7 @@ def test_the_matrix_holds_all_weights() -> None:
 
 def objective(matrix: NDArray, steps: NDArray[np.int64]) -> float:
     """Sum over consecutive steps of the largest coupling, pair by pair."""
-    return float(sum(matrix[np.ix_(a, b)].max() for a, b in zip(steps, steps[1:], strict=False)))
+    return float(sum(matrix[np.ix_(a, b)].max() for a, b in pairwise(steps)))
 
 
 def random_graph(count: int, seed: int) -> LocalityGraph:

@@ -69,9 +69,7 @@ def test_every_view_once_per_epoch(
     assert plan.provenance["regions_used"] in (0, min(regions, count // batch))
 
 
-@pytest.mark.parametrize(
-    ("count", "asked", "used"), [(40, 4, 4), (40, 10, 10), (40, 11, 10), (15, 4, 3), (8, 100, 2)]
-)
+@pytest.mark.parametrize(("count", "asked", "used"), [(40, 4, 4), (40, 10, 10), (40, 11, 10), (15, 4, 3), (8, 100, 2)])
 def test_k_is_lowered_to_what_can_fill_a_step(count: int, asked: int, used: int) -> None:
     plan = ring_plan(count=count, regions=asked)
     assert plan.provenance["regions_used"] == used

@@ -77,17 +77,13 @@ def check_fill(
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(track_lists(), st.integers(1, 3), st.integers(1, 2), st.integers(1, 5), st.integers(0, 5))
-def test_follows_its_rules(
-    case: tuple[list[list[int]], int], ranks: int, unit: int, regions: int, seed: int
-) -> None:
+def test_follows_its_rules(case: tuple[list[list[int]], int], ranks: int, unit: int, regions: int, seed: int) -> None:
     lists, count = case
     count = max(count, ranks * unit * regions)
     graph = locality_graph(tracks_from(lists, count))
     centres = scattered(count)
     steps = 3 * count // (ranks * unit) + 1
-    order = schedule_steps(
-        graph, centres, regions=regions, ranks=ranks, views_per_unit=unit, steps=steps, seed=seed
-    )
+    order = schedule_steps(graph, centres, regions=regions, ranks=ranks, views_per_unit=unit, steps=steps, seed=seed)
     replay(order, graph, centres, regions)
     visits = visits_after(order.units, count)
     assert np.all(visits.max(axis=1) - visits.min(axis=1) <= 1)
