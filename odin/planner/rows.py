@@ -24,6 +24,7 @@ from odin.tracks import Tracks
 OBSERVATIONS_PER_THREAD = 1_000_000
 MOST_THREADS = 2  # plans are made on every rank of a node at once
 SPARE = 16  # of a list of candidates beyond twice what is kept of it
+BUCKETS = 512  # that rows are written to at a time
 TRACKS_AT_ONCE = 1 << 17  # of a sample: bounds what is allocated for tracks that are then left out
 BLOCKS = 64  # of views per thread: coupling varies along a capture, so threads take turns
 
@@ -116,9 +117,15 @@ def row_table(tracks: Tracks, *, track_cap: int | None, observations: int | None
         return tracks.offsets, tracks.views, bounds[part], bounds[part + 1], longest, cap
 
     in_threads(lambda part: kernels.measure_rows(*over_tracks(part), degree[part], entries[part]), threads)
-    starts = np.empty(tracks.view_count + 1, np.int64)
-    table = np.empty(kernels.starts_from_counts(entries, starts), np.uint32)
-    in_threads(lambda part: kernels.place_rows(*over_tracks(part), entries[part], table), threads)
+    starts = np.concatenate([[0], np.cumsum(entries.sum(axis=0))]).astype(np.int64)
+    shift = max(tracks.view_count // BUCKETS, 0).bit_length()
+    coarse = (
+        np.add.reduceat(entries, np.arange(0, tracks.view_count, 1 << shift), axis=1) if len(starts) > 1 else entries
+    )
+    table = np.empty(kernels.starts_from_counts(coarse, np.empty(coarse.shape[1] + 1, np.int64)), np.uint32)
+    in_threads(lambda part: kernels.place_rows(*over_tracks(part), shift, coarse[part], table), threads)
+    if shift:
+        in_threads(lambda part: kernels.settle_rows(table, starts, shift, part, threads), threads)
     inner, positions = _inner(table, starts, threads)
     return RowTable(
         starts=starts,

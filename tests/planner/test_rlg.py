@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odin.errors import InputError
-from odin.planner import SETTINGS, LocalityGraph, graph_from_pairs, graph_setting, locality_graph
+from odin.planner import SETTINGS, LocalityGraph, graph_from_pairs, graph_setting, locality_graph, rows
 from odin.planner.row_kernels import VIEW
 from odin.planner.rows import row_table
 from odin.tracks import Tracks
@@ -75,6 +75,21 @@ def test_long_unordered_tracks_on_any_number_of_threads(
         assert edges(locality_graph(tracks, threads=threads, top_k=top_k)) == edges(graph)
         assert edges(locality_graph(tracks, threads=threads, **shape)) == edges(one)
     assert all(0 < weight <= 1 for weight in edges(one).values())
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 20])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_pass_through_buckets_end_in_the_same_place(
+    buckets: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    tracks = tracks_from([rng.integers(0, 61, rng.integers(0, 9)).tolist() for _ in range(300)], 61)
+    shape = {"track_cap": 5, "observations": 12, "threads": threads}
+    direct = row_table(tracks, **shape)
+    monkeypatch.setattr(rows, "BUCKETS", buckets)
+    passed = row_table(tracks, **shape)
+    for name in ("starts", "table", "inner", "positions"):
+        assert np.array_equal(getattr(direct, name), getattr(passed, name))
 
 
 def test_a_sample_that_holds_everything_is_exact() -> None:
