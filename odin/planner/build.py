@@ -5,6 +5,7 @@ Legend: V training views, K regions, S steps, W ranks, U views per unit, B = W·
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from time import perf_counter
 
 import numpy as np
@@ -12,15 +13,13 @@ from numpy.typing import NDArray
 
 from odin.errors import InputError
 from odin.plan import Plan
+from odin.planner.anneal import ANNEAL_BELOW, PROPOSALS
 from odin.planner.frustum import Frusta, frustum_graph
 from odin.planner.rlg import LocalityGraph, graph_from_pairs, locality_graph
 from odin.planner.schedule import StepOrder, blocking_flags, schedule_steps
+from odin.planner.settings import graph_setting
 from odin.planner.stream import check_batch, crosses_epoch, random_units
 from odin.tracks import Tracks
-
-# Larger captures cap their tracks at 16 views: 96 % of the strongest neighbours, a fifth of the work (D§12).
-UNCAPPED_VIEWS = 2000
-LONG_TRACK = 16
 
 ORDERS = ("plan", "regions", "random")
 Record = dict[str, str | int | float]
@@ -38,6 +37,9 @@ def build_plan(
     seed: int,
     structural_after: NDArray[np.bool_] | None = None,
     frusta: Frusta | None = None,
+    setting: str = "default",
+    threads: int | None = None,
+    anneal: bool | None = None,
 ) -> Plan:
     """Plan `steps` steps over the training views.
 
@@ -49,10 +51,13 @@ def build_plan(
     seed:    chooses permutations, tie-breaks and the first region
     structural_after: bool [S], a structural event falls on the boundary after step s; None: no events
     frusta:  used for the coupling when there are no tracks at all
+    setting: how much of the tracks the coupling is made from, one of `settings.SETTINGS`
+    threads: as in `locality_graph`; the plan does not depend on it
+    anneal:  improve the order "plan" by search, on all edges of the graph; None: below `ANNEAL_BELOW` views
 
-    Provenance: order, order_used, order_note, regions_asked, regions_used (0: none), seed, graph, track_cap
-    and edges where a graph was built (cap 0: none), views_without_tracks, mixed_steps, sas and
-    planner_seconds. None of it enters the digest.
+    Provenance: order, order_used, order_note, regions_asked, regions_used (0: none), seed, graph, setting,
+    track_cap, observations, top_k (0: all) and edges where a graph was built, proposals (per view and epoch),
+    views_without_tracks, mixed_steps, sas and planner_seconds. None of it enters the digest.
 
     Raises InputError if B > V, a count is out of range, or the inputs do not belong together.
     """
@@ -65,8 +70,11 @@ def build_plan(
         used, note = 0, "asked for"
     made: Record
     if used >= 2:
-        graph, made = _coupling_graph(tracks, frusta)
-        taken = schedule_steps(graph, centres, regions=used, shuffled=order == "regions", **shape)
+        search = order == "plan" and (tracks.view_count < ANNEAL_BELOW if anneal is None else anneal)
+        proposals = PROPOSALS if search else 0
+        graph, made = _coupling_graph(tracks, frusta, setting, threads, every_edge=search)
+        made["proposals"] = proposals
+        taken = schedule_steps(graph, centres, regions=used, shuffled=order == "regions", proposals=proposals, **shape)
     else:
         used, made = 0, {"graph": "not built" if len(tracks.views) else "not built: no tracks"}
         taken = _random_steps(tracks.view_count, **shape)
@@ -102,18 +110,26 @@ def usable_regions(asked: int, train_count: int, batch: int) -> tuple[int, str]:
     return used, note if used >= 2 else f"{note or f'K = {used}'}; below 2 regions the order is random"
 
 
-def _coupling_graph(tracks: Tracks, frusta: Frusta | None) -> tuple[LocalityGraph, Record]:
-    """The graph to schedule on, and its part of the provenance."""
+def _coupling_graph(
+    tracks: Tracks, frusta: Frusta | None, name: str, threads: int | None, *, every_edge: bool
+) -> tuple[LocalityGraph, Record]:
+    """The graph to schedule on, and its part of the provenance.
+
+    every_edge: keep the edges that top-k would drop; a search that does not see them would walk into them
+    """
     count = tracks.view_count
+    setting = graph_setting(name, count)
+    if every_edge:
+        setting = replace(setting, top_k=None)
+    used: Record = {"setting": name, **{key: value or 0 for key, value in asdict(setting).items()}}
     if len(tracks.views):
-        cap = None if count <= UNCAPPED_VIEWS else LONG_TRACK
-        graph, kind = locality_graph(tracks, track_cap=cap), "tracks: Jaccard"
+        graph, kind = locality_graph(tracks, threads=threads, **asdict(setting)), "tracks: Jaccard"
     elif frusta is not None:
-        cap, kind, graph = None, "no tracks: frustum overlap", frustum_graph(frusta)
+        graph, kind = frustum_graph(frusta, top_k=setting.top_k), "no tracks: frustum overlap"
     else:
-        cap, kind, none = None, "no tracks: no coupling known", np.zeros(0, np.int64)
-        graph = graph_from_pairs(none, none, np.zeros(0), view_count=count)
-    return graph, {"graph": kind, "track_cap": cap or 0, "edges": len(graph.neighbours) // 2}
+        none = np.zeros(0, np.int64)
+        graph, kind = graph_from_pairs(none, none, np.zeros(0), view_count=count), "no tracks: no coupling known"
+    return graph, {"graph": kind, **used, "edges": len(graph.neighbours) // 2}
 
 
 def _random_steps(train_count: int, *, ranks: int, views_per_unit: int, steps: int, seed: int) -> StepOrder:

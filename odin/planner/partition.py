@@ -8,6 +8,7 @@ Legend: V views, K regions.
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from odin.errors import InputError
@@ -28,30 +29,48 @@ def partition(centres: NDArray[np.float64], regions: int) -> NDArray[np.int32]:
     if not np.isfinite(centres).all():
         raise InputError("A camera centre is not a finite number; check the poses of the model.")
     label = np.zeros(count, np.int32)
-    parts = [(np.arange(count), 0, regions)]
-    while parts:
-        views, first, share = parts.pop()
-        if share == 1:
-            label[views] = first
-            continue
-        left = share // 2
-        low, high = _split(centres, views, len(views) * left // share)
-        parts += [(low, first, left), (high, first + left, share - left)]
+    if count:
+        _bisect(np.ascontiguousarray(centres, np.float64), regions, np.arange(count), label)
     return label
 
 
-def _split(
-    centres: NDArray[np.float64], views: NDArray[np.int64], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first `size` views along the longest side of their bounding box, and the rest."""
-    here = centres[views]
-    axis = int(np.argmax(np.ptp(here, axis=0)))
-    ordered = views[np.argsort(here[:, axis], kind="stable")]
-    return ordered[:size], ordered[size:]
+@njit(nogil=True, cache=True)
+def _bisect(centres: NDArray, regions: int, views: NDArray, label: NDArray) -> None:  # pragma: no cover - compiled
+    """Halve a set of views along the longest side of its bounding box, and its regions with it, until each has one."""
+    parts = [(0, len(views), 0, regions)]
+    while len(parts):
+        lo, hi, first, share = parts.pop()
+        if share == 1:
+            for at in range(lo, hi):
+                label[views[at]] = first
+            continue
+        axis, longest = 0, -1.0
+        for candidate in range(3):
+            low, high = np.inf, -np.inf
+            for at in range(lo, hi):
+                value = centres[views[at], candidate]
+                low, high = min(low, value), max(high, value)
+            if high - low > longest:
+                axis, longest = candidate, high - low
+        here = views[lo:hi].copy()
+        views[lo:hi] = here[np.argsort(centres[here, axis], kind="mergesort")]  # numba's name of a stable sort
+        left = share // 2
+        middle = lo + (hi - lo) * left // share
+        parts.append((lo, middle, first, left))
+        parts.append((middle, hi, first + left, share - left))
 
 
 def region_coupling(graph: LocalityGraph, label: NDArray[np.int32], regions: int) -> NDArray[np.float64]:
     """Sum of edge weights between regions, float64 [K, K]: symmetric, pairs within a region counted twice."""
     coupling = np.zeros((regions, regions))
-    np.add.at(coupling, (np.repeat(label, graph.degree), label[graph.neighbours]), graph.weights)
+    _add_coupling(graph.offsets, graph.neighbours, graph.weights, label, coupling)
     return coupling
+
+
+@njit(nogil=True, cache=True)
+def _add_coupling(
+    offsets: NDArray, neighbours: NDArray, weights: NDArray, label: NDArray, coupling: NDArray
+) -> None:  # pragma: no cover - compiled
+    for view in range(len(label)):
+        for edge in range(offsets[view], offsets[view + 1]):
+            coupling[label[view], label[neighbours[edge]]] += weights[edge]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,21 @@ from numpy.typing import NDArray
 from odin.errors import InputError
 from odin.plan import Plan
 from odin.planner.rlg import LocalityGraph
+from odin.planner.sds_kernels import step_couplings
 
 
-def order_quality(graph_full: LocalityGraph, plan: Plan) -> float:
-    """Mean over consecutive steps of the largest coupling between them; lower is better.
+@dataclass(frozen=True, kw_only=True)
+class OrderQuality:
+    """Coupling of consecutive steps: mean of the largest (lower is better), and the share of windows without any."""
 
-    graph_full: over the training views with all its edges (`locality_graph(tracks, top_k=None)`). The graph
-                that the planner keeps would flatter its own order (D§12).
+    mean: float
+    zero_share: float
 
+
+def judge_order(graph_full: LocalityGraph, plan: Plan) -> OrderQuality:
+    """Judge an order on the graph over the training views with all its edges (`top_k=None`).
+
+    The graph that a large plan keeps would flatter its own order (D§12).
     Raises InputError for a plan of fewer than two steps, which has no windows, or of other views.
     """
     if plan.steps < 2:
@@ -27,8 +34,15 @@ def order_quality(graph_full: LocalityGraph, plan: Plan) -> float:
             f"The graph is over {graph_full.view_count} views, the plan over {plan.train_count}. "
             "Build the graph from the tracks of the training views."
         )
-    steps = [plan.views(step) for step in range(plan.steps)]
-    return float(np.mean([step_coupling(graph_full, a, b) for a, b in pairwise(steps)]))
+    largest = np.empty(plan.steps - 1)
+    steps = plan.units.reshape(plan.steps, -1).astype(np.int64)
+    step_couplings(graph_full.offsets, graph_full.neighbours, graph_full.weights, steps, largest)
+    return OrderQuality(mean=float(largest.mean()), zero_share=float((largest == 0).mean()))
+
+
+def order_quality(graph_full: LocalityGraph, plan: Plan) -> float:
+    """The mean of `judge_order`."""
+    return judge_order(graph_full, plan).mean
 
 
 def step_coupling(graph: LocalityGraph, first: NDArray[np.integer], second: NDArray[np.integer]) -> float:

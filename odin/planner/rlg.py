@@ -5,16 +5,17 @@ Legend: V views, P tracks, E stored edges (each pair twice).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from odin.errors import InputError
+from odin.planner import symmetric_kernels as symmetric
+from odin.planner.rows import default_threads, row_table
+from odin.planner.settings import TOP_K
 from odin.tracks import Tracks
-
-TOP_K = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,14 @@ class LocalityGraph:
         )
 
 
-def locality_graph(tracks: Tracks, *, top_k: int | None = TOP_K, track_cap: int | None = None) -> LocalityGraph:
+def locality_graph(
+    tracks: Tracks,
+    *,
+    top_k: int | None = TOP_K,
+    track_cap: int | None = None,
+    observations: int | None = None,
+    threads: int | None = None,
+) -> LocalityGraph:
     """Graph of Jaccard similarities of the views' track sets (§4.1.1, eq. 1).
 
     Repeated observations of a track by one view count once; a track seen by one view still counts in the
@@ -71,14 +79,58 @@ def locality_graph(tracks: Tracks, *, top_k: int | None = TOP_K, track_cap: int 
     top_k:     keep an edge if it is among the `top_k` strongest of either end (ties: lower view); None: all
     track_cap: a longer track keeps this many of its views, drawn once and for all; None: all.
                Eq. 1 is then the similarity of the track sets that are left.
+    observations: a view with more keeps about this many (that many in the mean), drawn by track, so that views
+               keep the same tracks; None: all. Eq. 1 is then an estimate of itself. Drawn before the cap.
+    threads:   None chooses by the amount of input; the graph does not depend on it
 
-    Time and memory grow with the sum of squared track lengths; the cap bounds both.
+    Time grows with the sum of squared track lengths, which the cap bounds; memory with the observations and,
+    without top_k, the edges. Raises InputError for a bound below 1 or a negative `top_k`.
     """
-    seen = _incidence(tracks, track_cap)
-    shared = sp.triu(seen @ seen.T, k=1, format="coo")
-    sizes = np.asarray(seen.sum(axis=1)).ravel()
-    union = sizes[shared.row] + sizes[shared.col] - shared.data
-    return graph_from_pairs(shared.row, shared.col, shared.data / union, view_count=tracks.view_count, top_k=top_k)
+    for name, value, least in (("top_k", top_k, 0), ("track_cap", track_cap, 1), ("observations", observations, 1)):
+        if value is not None and value < least:
+            raise InputError(f"{name}={value}; use {least} or more, or None for all.")
+    if threads is not None and threads < 1:
+        raise InputError(f"threads={threads}; use 1 or more, or None to choose by the amount of input.")
+    threads = threads or default_threads(tracks)
+    rows = row_table(tracks, track_cap=track_cap, observations=observations, threads=threads)
+    if top_k is None:
+        return _from_sorted_pairs(*rows.pairs())
+    top_k = min(top_k, max(tracks.view_count - 1, 0))
+    return _from_strongest(*rows.strongest(top_k, threads)) if top_k else _without_edges(tracks.view_count)
+
+
+def _without_edges(view_count: int) -> LocalityGraph:
+    none = np.zeros(0, np.int64)
+    return graph_from_pairs(none, none, np.zeros(0), view_count=view_count)
+
+
+def _from_strongest(kept: NDArray[np.uint64], fill: NDArray[np.int64]) -> LocalityGraph:
+    """The edges that either end keeps, from each view's keys, uint64 [V, k], and how many there are, int64 [V]."""
+    degree = np.zeros(len(fill), np.int64)
+    symmetric.kept_degree(kept, fill, degree)
+    return _filled(degree, lambda *arrays: symmetric.kept_edges(kept, fill, *arrays))
+
+
+def _from_sorted_pairs(
+    offsets: NDArray[np.int64], others: NDArray[np.int32], weights: NDArray[np.float32]
+) -> LocalityGraph:
+    """All pairs, listed once at their lower view."""
+    degree = np.zeros(len(offsets) - 1, np.int64)
+    symmetric.pair_degree(offsets, others, degree)
+    return _filled(degree, lambda *arrays: symmetric.mirror_pairs(offsets, others, weights.view(np.uint32), *arrays))
+
+
+def _filled(degree: NDArray[np.int64], write: Callable[[NDArray, NDArray, NDArray], None]) -> LocalityGraph:
+    """The graph of these degrees, int64 [V], whose edges `write` puts in place in any order within a view.
+
+    write(next free place of each view, neighbours int32 [E], bits of the weights uint32 [E])
+    """
+    offsets = np.concatenate([[0], np.cumsum(degree)]).astype(np.int64)
+    loose, neighbours = np.empty((2, offsets[-1]), np.int32)
+    loose_bits, bits = np.empty((2, offsets[-1]), np.uint32)
+    write(offsets[:-1].copy(), loose, loose_bits)
+    symmetric.transpose(offsets, loose, loose_bits, offsets[:-1].copy(), neighbours, bits)
+    return LocalityGraph(offsets=offsets, neighbours=neighbours, weights=bits.view(np.float32))
 
 
 def graph_from_pairs(
@@ -124,28 +176,3 @@ def _strongest(
     kept = np.zeros(len(rows), bool)
     kept[order[place < top_k]] = True
     return kept[: len(low)] | kept[len(low) :]
-
-
-def _incidence(tracks: Tracks, track_cap: int | None) -> sp.csr_array:
-    """Who sees what, int32 [V, P] of 0 and 1."""
-    track = np.repeat(np.arange(tracks.track_count), np.diff(tracks.offsets))
-    shape = (tracks.view_count, tracks.track_count)
-    seen = sp.coo_array((np.ones(len(track), np.int32), (tracks.views, track)), shape=shape).tocsr()
-    seen.data[:] = 1  # tocsr adds repeated observations up
-    if track_cap is None:
-        return seen
-    pairs = seen.tocoo()
-    keep = _within_cap(pairs.col, track_cap)
-    return sp.coo_array((pairs.data[keep], (pairs.row[keep], pairs.col[keep])), shape=shape).tocsr()
-
-
-def _within_cap(track: NDArray[np.integer], cap: int) -> NDArray[np.bool_]:
-    """Which observations [O] survive when every track keeps `cap` of them.
-
-    Drawn at random: evenly spaced survivors would drop exactly the shared tracks of neighbouring views.
-    """
-    order = np.lexsort((np.random.default_rng(0).random(len(track)), track))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(track))])
-    keep = np.zeros(len(track), bool)
-    keep[order] = np.arange(len(track)) - starts[track[order]] < cap
-    return keep

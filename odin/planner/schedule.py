@@ -6,12 +6,15 @@ Legend: V training views, K regions, S steps, W ranks, U views per unit, B = W·
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count as count_from
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odin.errors import InputError
 from odin.plan import Blocking
+from odin.planner import sds_kernels as kernels
+from odin.planner.anneal import anneal_epoch, dense_coupling
 from odin.planner.partition import partition, region_coupling
 from odin.planner.rlg import LocalityGraph
 from odin.planner.stream import check_batch, crosses_epoch, epoch_order, seeded
@@ -41,6 +44,7 @@ def schedule_steps(
     steps: int,
     seed: int,
     shuffled: bool = False,
+    proposals: int = 0,
 ) -> StepOrder:
     """Order the views so that consecutive steps are weakly coupled (SDS, §4.2).
 
@@ -55,94 +59,124 @@ def schedule_steps(
     follows the camera positions, so that near views share a unit, and in a unit the coupling, not the order of the
     fill.) With `shuffled`, regions that are due follow each other at random (the ablation without SDS).
 
+    proposals: trades that annealing tries per view and epoch between views of one region (`anneal`); it needs
+        memory for all pairs. A step then holds what the search found instead of what eq. 2 picks.
+
     The seed chooses the first region and breaks ties: between views anew in every epoch.
     Raises InputError if B > V or a count is out of range.
     """
     count, batch = len(centres), ranks * views_per_unit
     check_batch(count, ranks, views_per_unit, steps)
     label = partition(centres, regions)
-    rotation = _Rotation(region_coupling(graph, label, regions), seed, shuffled=shuffled)
-    views = np.empty((steps, batch), np.int64)
-    region = np.empty(steps, np.int32)
-    visits = np.zeros(count, np.int64)
-    previous = np.empty(0, np.int64)
-    for step in range(steps):
-        epoch = step * batch // count
-        if step == 0 or epoch != (step - 1) * batch // count:
-            rotation.restart()
-            tie_break = np.argsort(epoch_order(count, seed, epoch))
-        left = visits == epoch
-        region[step] = rotation.advance(np.bincount(label[left], minlength=regions), batch)
-        pool = np.flatnonzero(left & (label == region[step]))
-        if len(pool) < batch:
-            pool = np.arange(count)
-        distance = rotation.fill_rank(region[step])[label[pool]]
-        score = coupling_to(graph, previous)[pool]
-        previous = pool[np.lexsort((tie_break[pool], score, distance, ~left[pool]))[:batch]]
-        views[step] = previous
-        visits[previous] += 1
+    stream = _Stream(graph, label, region_coupling(graph, label, regions), seed, shuffled=shuffled)
+    # Whole epochs where a search looks ahead, so that a longer plan begins with the shorter one.
+    whole = -(-(-(-steps * batch // count) * count) // batch) if proposals else steps
+    views, region = stream.fill(whole, batch, proposals)
+    views, region = views[:steps], region[:steps]
     units = _near_views_together(views, centres).reshape(steps, ranks, views_per_unit)
     mixed = (label[views] != region[:, None]).any(axis=1) | crosses_epoch(count, batch, steps)
-    return StepOrder(
-        units=_least_coupled_first(graph, units),
-        region=region,
-        mixed=mixed,
-    )
+    return StepOrder(units=_least_coupled_first(graph, units), region=region, mixed=mixed)
+
+
+class _Stream:
+    """The continuous stream of epochs, filled epoch by epoch: regions take turns, views follow eq. 2."""
+
+    def __init__(
+        self,
+        graph: LocalityGraph,
+        label: NDArray[np.int32],
+        coupling: NDArray[np.float64],
+        seed: int,
+        *,
+        shuffled: bool,
+    ) -> None:
+        self._graph, self._label, self._coupling = graph, label, coupling
+        self._seed, self._shuffled = seed, shuffled
+        self._tie_break = seeded(seed).permutation(len(coupling))
+        self._rank = np.stack([self._fill_order(region) for region in range(len(coupling))])
+        self._pending = np.ones(graph.view_count, bool)
+
+    def _fill_order(self, region: int) -> NDArray[np.int64]:
+        """All regions in the order in which a step of `region` is filled: itself, then the most coupled first."""
+        strength = self._coupling[region].copy()
+        strength[region] = np.inf
+        return np.lexsort((self._tie_break, -strength))
+
+    def fill(self, steps: int, batch: int, proposals: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Views of each step, int64 [S, B], and the region each was drawn from, int32 [S]."""
+        views, region = np.empty((steps, batch), np.int64), np.empty(steps, np.int32)
+        draws = seeded(self._seed, 2).random(steps) if self._shuffled else np.full(steps, -1.0)
+        matrix = dense_coupling(self._graph) if proposals else None
+        done, head = 0, 0
+        for epoch in count_from(0):
+            order = epoch_order(self._graph.view_count, self._seed, epoch)
+            begun, got = self._fill_epoch(order, done, views, region, draws)
+            first, done = done, done + begun
+            movable = (begun - 1) * batch + got
+            self._pending[:] = True
+            head = batch - got
+            if head:
+                views[done - 1, got:] = self._from_next_epoch(
+                    views[done - 1, :got], views[max(done - 2, 0) : done - 1].reshape(-1), order, region[done - 1]
+                )[:head]
+                self._pending[views[done - 1, got:]] = False
+            if matrix is not None:
+                anneal_epoch(
+                    matrix, self._label, views[:done], first, movable,
+                    proposals=proposals * self._graph.view_count, seed=self._seed + epoch,
+                )  # fmt: skip
+            if done == steps:
+                return views, region
+        raise AssertionError("unreachable: epochs do not end")
+
+    def _fill_epoch(
+        self,
+        order: NDArray[np.int64],
+        done: int,
+        views: NDArray[np.int64],
+        region: NDArray[np.int32],
+        draws: NDArray[np.float64],
+    ) -> tuple[int, int]:
+        """Fill steps from `done` on until the epoch is used up: steps begun, and views in the last of them."""
+        graph, count, regions = self._graph, self._graph.view_count, len(self._coupling)
+        head, left, turns = np.empty((3, regions), np.int64)
+        after, before = np.empty((2, count), np.int64)
+        kernels.link_lists(order, self._label, self._pending, head, after, before, left)
+        turns[:] = 0
+        return kernels.fill_steps(
+            views[done:], region[done:], graph.offsets, graph.neighbours, graph.weights, head, after, before, left,
+            turns, self._coupling, self._rank, self._tie_break, int(region[done - 1]) if done else -1,
+            views[done - 1] if done else np.empty(0, np.int64), draws[done:], np.zeros(count),
+        )  # fmt: skip
+
+    def _from_next_epoch(
+        self,
+        step: NDArray[np.int64],
+        previous: NDArray[np.int64],
+        order: NDArray[np.int64],
+        region: int,
+    ) -> NDArray[np.int64]:
+        """Views that complete `step`, best first: those of its region, then of the most coupled, by eq. 2."""
+        pool = np.setdiff1d(np.arange(self._graph.view_count), step)
+        distance = np.argsort(self._rank[region])[self._label[pool]]
+        score = coupling_to(self._graph, previous)[pool]
+        return pool[np.lexsort((np.argsort(order)[pool], score, distance))]
 
 
 def coupling_to(graph: LocalityGraph, views: NDArray[np.integer]) -> NDArray[np.float64]:
     """Score of every view against the step `views` (eq. 2), float64 [V]; a view itself couples with 1."""
-    neighbours, weights = graph.edges_of(views)
     score = np.zeros(graph.view_count)
-    np.add.at(score, neighbours, weights)
-    score[views] += 1.0
+    kernels.add_scores(graph.offsets, graph.neighbours, graph.weights, np.ascontiguousarray(views, np.int64), score)
     return score
 
 
 def _least_coupled_first(graph: LocalityGraph, units: NDArray[np.int32]) -> NDArray[np.int32]:
     """The views of each unit [S, W, U] by rising coupling to the step before: what a unit's first views read is waited
     for first, so they should read little of what is pending (D§6 `unit_order`)."""
-    out = units.copy()
-    for step in range(1, len(units)):
-        score = coupling_to(graph, units[step - 1].reshape(-1))[units[step]]
-        out[step] = np.take_along_axis(units[step], np.argsort(score, axis=1, kind="stable"), axis=1)
-    return out
-
-
-class _Rotation:
-    """Whose turn it is. Balanced within an epoch, weakly coupled successors first, or in random order."""
-
-    def __init__(self, coupling: NDArray[np.float64], seed: int, *, shuffled: bool) -> None:
-        self._coupling, self._random = coupling, seeded(seed, 2) if shuffled else None
-        self._tie_break = seeded(seed).permutation(len(coupling))
-        self._turns = np.zeros(len(coupling), np.int64)
-        self._last: int | None = None
-
-    def restart(self) -> None:
-        """A new epoch: all regions are full again."""
-        self._turns[:] = 0
-
-    def advance(self, left: NDArray[np.int64], batch: int) -> int:
-        """The region of the next step, given the views left per region, int64 [K]."""
-        able = left >= batch
-        able = able if able.any() else left > 0
-        due = np.flatnonzero(able & (self._turns == self._turns[able].min()))
-        if self._random is not None:
-            self._last = int(self._random.choice(due))
-        elif self._last is None:
-            self._last = int(due[np.argmin(self._tie_break[due])])
-        else:
-            fresh = due[due != self._last] if len(due) > 1 else due
-            order = np.lexsort((self._tie_break[fresh], self._coupling[self._last, fresh]))
-            self._last = int(fresh[order[0]])
-        self._turns[self._last] += 1
-        return self._last
-
-    def fill_rank(self, region: int) -> NDArray[np.int64]:
-        """Place of each region when a step of `region` is completed, int64 [K]; the region itself is 0."""
-        strength = self._coupling[region].copy()
-        strength[region] = np.inf
-        return np.argsort(np.lexsort((self._tie_break, -strength)))
+    steps = units.reshape(len(units), -1).astype(np.int64)
+    score = np.zeros(steps.shape)
+    kernels.score_steps(graph.offsets, graph.neighbours, graph.weights, steps, score)
+    return np.take_along_axis(units, np.argsort(score.reshape(units.shape), axis=2, kind="stable"), axis=2)
 
 
 def _near_views_together(views: NDArray[np.int64], centres: NDArray[np.float64]) -> NDArray[np.int32]:

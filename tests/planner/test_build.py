@@ -13,6 +13,7 @@ from odin.errors import InputError
 from odin.plan import Blocking, Plan
 from odin.planner import Frusta, build_plan
 from odin.planner import build as module
+from odin.planner import settings as settings_module
 from odin.tracks import Tracks
 
 from .captures import ring, scattered, track_lists, tracks_from, visits_after
@@ -128,8 +129,8 @@ def test_without_tracks_frusta_give_the_coupling() -> None:
 
 def test_large_captures_cap_long_tracks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ring_plan().provenance["track_cap"] == 0
-    monkeypatch.setattr(module, "UNCAPPED_VIEWS", 39)
-    assert ring_plan().provenance["track_cap"] == module.LONG_TRACK
+    monkeypatch.setattr(settings_module, "UNCAPPED_VIEWS", 39)
+    assert ring_plan().provenance["track_cap"] == settings_module.LONG_TRACK
 
 
 def test_structural_events_block_windows_and_enter_the_digest() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from odin.errors import InputError
@@ -61,6 +65,39 @@ def test_many_views_compare_near_ones_only(monkeypatch: pytest.MonkeyPatch) -> N
     near = frustum_graph(frusta, top_k=4)
     assert np.array_equal(near.neighbours, exact.neighbours)
     assert np.array_equal(near.weights, exact.weights)
+
+
+def plain_ratio(frusta: Frusta, one: int, two: int) -> float:
+    """Volume ratio of two frusta, sample by sample; twin of `frustum_graph`'s estimate."""
+    near, far = frusta.depth_range
+    across, down, deep = module.SAMPLES
+
+    def share(mine: int, other: int) -> float:
+        hits = []
+        for i, j, k in product(range(across), range(down), range(deep)):
+            depth = (near**3 + (k + 0.5) / deep * (far**3 - near**3)) ** (1 / 3)
+            x = (2 * (i + 0.5) / across - 1) * depth * frusta.tan_x[mine]
+            y = (2 * (j + 0.5) / down - 1) * depth * frusta.tan_y[mine]
+            world = frusta.rotations[mine].T @ (x, y, depth) + frusta.centres[mine]
+            x, y, depth = frusta.rotations[other] @ (world - frusta.centres[other])
+            wide, high = depth * frusta.tan_x[other], depth * frusta.tan_y[other]
+            hits.append(near <= depth <= far and abs(x) <= wide and abs(y) <= high)
+        return sum(hits) / len(hits)
+
+    volumes = [frusta.tan_x[view] * frusta.tan_y[view] for view in (one, two)]
+    both = (volumes[0] * share(one, two) + volumes[1] * share(two, one)) / 2
+    return float(both / (sum(volumes) - both))
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.integers(2, 5), st.integers(0, 999))
+def test_equals_sample_by_sample(count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    half = rng.uniform(0.2, 1.2, (2, count))
+    rotations = np.stack([np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(count)])
+    frusta = Frusta(centres=rng.normal(size=(count, 3)), rotations=rotations, tan_x=half[0], tan_y=half[1])
+    for one, two in combinations(range(count), 2):
+        assert weight(frusta, one, two) == pytest.approx(plain_ratio(frusta, one, two), abs=1e-6)
 
 
 def test_wrong_shapes_are_refused() -> None:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from odin.errors import InputError
 from odin.plan import Plan
-from odin.planner import LocalityGraph, build_plan, locality_graph, order_quality
+from odin.planner import (
+    LocalityGraph,
+    build_plan,
+    judge_order,
+    locality_graph,
+    order_quality,
+    random_units,
+    schedule_steps,
+)
+from odin.planner.anneal import PROPOSALS
 from odin.planner.quality import step_coupling
 from odin.tracks import Tracks
 
-from .captures import ring, tracks_from
+from .captures import ring, track_lists, tracks_from
 
 Capture = tuple[Tracks, NDArray[np.float64]]
 
@@ -88,14 +100,50 @@ def test_plans_that_cannot_be_judged_are_refused() -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("scene", "limit"), [("bonsai", 0.6), ("south_building", 0.6), ("caliterra", 0.6), ("fox", 0.8)]
-)
-def test_real_captures(scene: str, limit: float) -> None:
+@pytest.mark.parametrize("scene", ["bonsai", "south_building", "caliterra", "fox"])
+def test_real_captures(scene: str) -> None:
+    """B = 8, K = 4, full graph: half of random order's coupling, and near what eight times the search finds.
+
+    fox has 43 training views, five steps an epoch, and most pairs of views share points: annealing itself stays at
+    a third of random order's coupling there (0.202 against 0.626 with seed 0).
+    """
     if not (DATA / scene / "sparse/0/points3D.bin").exists():
         pytest.skip(f"{DATA / scene} is absent; set ODIN_DATA to the folder of the real captures")
     tracks, centres = colmap(DATA / scene)
     planned = mean_quality(tracks, centres, "plan", ranks=4, steps=100)
     random = mean_quality(tracks, centres, "random", ranks=4, steps=100)
     print(f"{scene}: B = 8, K = 4: plan {planned:.4f}, random {random:.4f}, ratio {planned / random:.3f}")
-    assert planned < limit * random
+    assert planned <= 0.5 * random
+    # Where both are nearly free of coupling a ratio says nothing.
+    assert searched(tracks, centres, PROPOSALS) <= 1.5 * searched(tracks, centres, 8 * PROPOSALS) + 1e-3
+
+
+def searched(tracks: Tracks, centres: NDArray[np.float64], proposals: int) -> float:
+    """Quality of the order of seed 0 under the plan's rules after so many proposals per view and epoch."""
+    full = locality_graph(tracks, top_k=None)
+    order = schedule_steps(full, centres, regions=4, ranks=4, views_per_unit=2, steps=100, seed=0, proposals=proposals)
+    flags = {"region": order.region, "mixed": order.mixed, "blocking": np.zeros(99, np.int32)}
+    return order_quality(full, Plan(units=order.units, train_count=len(centres), **flags))
+
+
+def test_the_share_of_free_windows() -> None:
+    """Four tracks of two views; steps 0 1, 2 3, 4 5, 6 7: the second window couples 3 with 4."""
+    graph = locality_graph(tracks_from([[0, 1], [2, 3], [3, 4], [5, 6], [5], [6]], 8))
+    units = np.arange(8, dtype=np.int32).reshape(4, 1, 2)
+    flags = {"region": np.zeros(4, np.int32), "mixed": np.zeros(4, bool), "blocking": np.zeros(3, np.int32)}
+    verdict = judge_order(graph, Plan(units=units, train_count=8, **flags))
+    assert verdict.zero_share == pytest.approx(1 / 3)
+    assert verdict.mean == pytest.approx((0 + 1 / 2 + 1 / 3) / 3)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(track_lists(), st.integers(1, 3), st.integers(0, 99))
+def test_equals_judging_pair_by_pair(case: tuple[list[list[int]], int], batch: int, seed: int) -> None:
+    lists, count = case
+    batch = min(batch, count)
+    graph = locality_graph(tracks_from(lists, count), top_k=None)
+    units = random_units(count, 1, batch, 7, seed)
+    flags = {"region": np.zeros(7, np.int32), "mixed": np.zeros(7, bool), "blocking": np.zeros(6, np.int32)}
+    steps = units.reshape(7, batch)
+    expected = [step_coupling(graph, a, b) for a, b in pairwise(steps)]
+    assert order_quality(graph, Plan(units=units, train_count=count, **flags)) == pytest.approx(np.mean(expected))

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odin.errors import InputError
-from odin.planner import LocalityGraph, graph_from_pairs, locality_graph
+from odin.planner import SETTINGS, LocalityGraph, graph_from_pairs, graph_setting, locality_graph, rows
+from odin.planner.row_kernels import VIEW
+from odin.planner.rows import row_table
 from odin.tracks import Tracks
 
 from .captures import ring, track_lists, tracks_from
@@ -53,6 +55,90 @@ def test_equals_brute_force(case: tuple[list[list[int]], int], top_k: int) -> No
     tracks = tracks_from(lists, count)
     assert edges(locality_graph(tracks, top_k=None)) == full
     assert edges(locality_graph(tracks, top_k=top_k)) == strongest(full, count, top_k)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(st.integers(0, 999), st.integers(2, 60), st.sampled_from([None, 1, 3, 16]), st.sampled_from([None, 5, 64]))
+def test_long_unordered_tracks_on_any_number_of_threads(
+    seed: int, count: int, top_k: int | None, track_cap: int | None
+) -> None:
+    """Image ids with gaps, repeats, tracks longer than what is sorted by insertion; K above the number of views."""
+    rng = np.random.default_rng(seed)
+    lists = [(2 * rng.integers(0, count, rng.integers(0, 70))).tolist() for _ in range(30)]
+    tracks = tracks_from(lists, 2 * count)
+    full = brute_force(lists, 2 * count)
+    graph = locality_graph(tracks, top_k=top_k, threads=1)
+    assert edges(graph) == (full if top_k is None else strongest(full, 2 * count, top_k))
+    shape = {"top_k": top_k, "track_cap": track_cap, "observations": 6}
+    one = locality_graph(tracks, threads=1, **shape)
+    for threads in (2, 3):
+        assert edges(locality_graph(tracks, threads=threads, top_k=top_k)) == edges(graph)
+        assert edges(locality_graph(tracks, threads=threads, **shape)) == edges(one)
+    assert all(0 < weight <= 1 for weight in edges(one).values())
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 20])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_pass_through_buckets_end_in_the_same_place(
+    buckets: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    tracks = tracks_from([rng.integers(0, 61, rng.integers(0, 9)).tolist() for _ in range(300)], 61)
+    shape = {"track_cap": 5, "observations": 12, "threads": threads}
+    direct = row_table(tracks, **shape)
+    monkeypatch.setattr(rows, "BUCKETS", buckets)
+    passed = row_table(tracks, **shape)
+    for name in ("starts", "table", "inner", "positions"):
+        assert np.array_equal(getattr(direct, name), getattr(passed, name))
+
+
+def test_a_sample_that_holds_everything_is_exact() -> None:
+    tracks, _ = ring(30, reach=7)
+    assert edges(locality_graph(tracks, observations=7)) == edges(locality_graph(tracks))
+
+
+def test_a_sample_estimates_similarity_also_between_views_that_see_much_and_little() -> None:
+    """Views 0 and 1 share 2,000 of 8,000 tracks; view 2 sees 200 of view 0's 5,000."""
+    rng = np.random.default_rng(0)
+    lists = [[0, 1]] * 2000 + [[0, 2]] * 200 + [[0]] * 2800 + [[1]] * 3000
+    rng.shuffle(lists)
+    found = edges(locality_graph(tracks_from(lists, 3), observations=500))
+    assert found[0, 1] == pytest.approx(2000 / 8000, rel=0.2)  # √(1/200 + …): 2.5 standard deviations
+    assert found[0, 2] == pytest.approx(200 / 5000, rel=0.6)
+
+
+def test_every_view_of_a_long_track_is_kept_equally_often() -> None:
+    kept = np.zeros(40)
+    tracks = tracks_from([list(range(40))] * 2000, 40)
+    table = row_table(tracks, track_cap=10, observations=None, threads=1)
+    kept = np.bincount(table.table & VIEW, minlength=40)
+    assert kept.sum() == 20_000
+    assert np.all(np.abs(kept - 500) < 5 * np.sqrt(2000 * 0.25 * 0.75))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("views", "neighbours"), [(2000, 64), (2001, 16)])
+def test_settings(name: str, views: int, neighbours: int) -> None:
+    setting = graph_setting(name, views)
+    assert setting.top_k == neighbours
+    sampled = name == "default" and views > 2000
+    assert setting.observations == (256 if sampled else None)
+    cap = {"all_cap64": 64, "all_cap16": 16, "default": 16 if sampled else None}
+    assert setting.track_cap == cap[name]
+
+
+def test_what_makes_no_graph_is_refused() -> None:
+    tracks, _ = ring(10)
+    with pytest.raises(InputError, match="no setting 'fast'; use one of all_cap64"):
+        graph_setting("fast", 10)
+    for bad in ({"top_k": -1}, {"track_cap": 0}, {"observations": 0}, {"threads": 0}):
+        with pytest.raises(InputError, match=f"{next(iter(bad))}={next(iter(bad.values()))}; use"):
+            locality_graph(tracks, **bad)
+
+
+def test_one_view_and_more_neighbours_than_views() -> None:
+    assert locality_graph(tracks_from([[0], [0, 0], []], 1)).degree.tolist() == [0]
+    assert edges(locality_graph(tracks_from([[0, 1]], 2), top_k=64)) == {(0, 1): 1, (1, 0): 1}
 
 
 def test_capped_sets_are_what_is_left_of_long_tracks() -> None:

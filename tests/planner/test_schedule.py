@@ -25,13 +25,7 @@ from odin.planner import (
 from odin.planner.stream import crosses_epoch
 
 from .captures import ring, scattered, track_lists, tracks_from, visits_after
-
-
-def dense(graph: LocalityGraph) -> NDArray[np.float64]:
-    """Weights [V, V] with 1 on the diagonal: a view couples fully with itself."""
-    matrix = np.eye(graph.view_count)
-    matrix[np.repeat(np.arange(graph.view_count), graph.degree), graph.neighbours] = graph.weights
-    return matrix
+from .plain import dense, plain_steps
 
 
 def replay(order: StepOrder, graph: LocalityGraph, centres: NDArray[np.float64], regions: int) -> None:
@@ -97,6 +91,32 @@ def test_follows_its_rules(case: tuple[list[list[int]], int], ranks: int, unit: 
     label = partition(centres, regions)[order.units.reshape(steps, -1)]
     foreign = (label != order.region[:, None]).any(axis=1)
     assert np.array_equal(order.mixed, foreign | crosses_epoch(count, ranks * unit, steps))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(track_lists(), st.integers(1, 3), st.integers(1, 2), st.integers(1, 5), st.integers(0, 5))
+def test_equals_scoring_and_sorting_all_views(
+    case: tuple[list[list[int]], int], ranks: int, unit: int, regions: int, seed: int
+) -> None:
+    lists, count = case
+    count, batch = max(count, ranks * unit, regions), ranks * unit
+    graph, centres = locality_graph(tracks_from(lists, count)), scattered(count)
+    order = schedule_steps(
+        graph, centres, regions=regions, ranks=ranks, views_per_unit=unit, steps=2 * count, seed=seed
+    )
+    views, region = plain_steps(graph, centres, regions=regions, batch=batch, steps=2 * count, seed=seed)
+    assert order.region.tolist() == region
+    assert np.sort(order.units.reshape(2 * count, batch), axis=1).tolist() == views
+
+
+def test_shuffled_regions_take_turns_too() -> None:
+    tracks, centres = ring(48)
+    order = schedule_steps(
+        locality_graph(tracks), centres, regions=4, ranks=2, views_per_unit=2, steps=36, seed=0, shuffled=True
+    )
+    assert all(sorted(four) == [0, 1, 2, 3] for four in order.region.reshape(-1, 4).tolist())
+    assert len({tuple(four) for four in order.region.reshape(-1, 4).tolist()}) > 3
+    assert np.all(visits_after(order.units, 48)[-1] == 3)
 
 
 def test_the_replay_rejects_other_orders() -> None:

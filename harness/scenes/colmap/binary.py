@@ -29,7 +29,6 @@ _COUNT = struct.Struct("<Q")
 _CAMERA = struct.Struct("<IiQQ")
 _IMAGE = struct.Struct("<I4d3dI")
 _OBSERVATION = np.dtype([("xy", "<f8", 2), ("point_id", "<i8")])
-_POINT = np.dtype([("id", "<i8"), ("xyz", "<f8", 3), ("rgb", "u1", 3), ("error", "<f8")])
 
 _SMALLEST_CAMERA = _CAMERA.size + 8 * 2  # no model has fewer than two parameters
 _SMALLEST_IMAGE = _IMAGE.size + 1 + _COUNT.size  # empty name, no observations
@@ -148,15 +147,14 @@ def read_points(path: Path) -> PointTable:
     if rows < len(offsets) - 1:
         raise damaged(path, f"it announces {len(offsets) - 1} points and ends inside point number {rows + 1}")
     cursor.finish("points")
-    heads = np.empty(len(offsets) - 1, _POINT)
-    image_ids, observation = np.empty((2, offsets[-1]), np.int64)
-    copy_points(data, offsets, heads.view(np.uint8).reshape(-1, _POINT.itemsize), image_ids, observation)
+    count = len(offsets) - 1
     points = PointTable(
-        ids=heads["id"].astype(np.int64),
-        xyz=heads["xyz"].astype(np.float64),
-        rgb=np.ascontiguousarray(heads["rgb"]),
+        ids=np.empty(count, np.int64),
+        xyz=np.empty((count, 3)),
+        rgb=np.empty((count, 3), np.uint8),
         offsets=offsets,
-        image_ids=image_ids,
-        observation=observation,
+        image_ids=np.empty(offsets[-1], np.int64),
+        observation=np.empty(offsets[-1], np.int64),
     )
+    copy_points(data, offsets, points.ids, points.xyz.view(np.uint64), points.rgb, points.image_ids, points.observation)
     return sorted_by_id(path, points)

@@ -15,13 +15,19 @@ RECORD = HEAD + 8  # with the track length
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _u32(data: NDArray[np.uint8], at: int) -> np.int64:  # pragma: no cover - compiled
+def _u32(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+    # Unsigned positions: with signed ones numpy's wrap-around is kept and the four loads do not become one.
     return (
-        np.int64(data[at])
-        | (np.int64(data[at + 1]) << 8)
-        | (np.int64(data[at + 2]) << 16)
-        | (np.int64(data[at + 3]) << 24)
+        np.uint64(data[at])
+        | (np.uint64(data[at + np.uint64(1)]) << np.uint64(8))
+        | (np.uint64(data[at + np.uint64(2)]) << np.uint64(16))
+        | (np.uint64(data[at + np.uint64(3)]) << np.uint64(24))
     )
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _u64(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+    return _u32(data, at) | (_u32(data, at + np.uint64(4)) << np.uint64(32))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -34,13 +40,12 @@ def scan_points(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[in
     for row in range(len(offsets) - 1):
         if at + RECORD > len(data):
             return row, at
-        low = _u32(data, at + HEAD)
-        high = _u32(data, at + HEAD + 4)
+        length = _u64(data, np.uint64(at + HEAD))
         # A length that cannot fit is caught before it is multiplied, so it cannot overflow.
-        if high != 0 or low > (len(data) - at - RECORD) // 8:
+        if length > np.uint64((len(data) - at - RECORD) // 8):
             return row, at
-        offsets[row + 1] = offsets[row] + low
-        at += RECORD + 8 * low
+        offsets[row + 1] = offsets[row] + np.int64(length)
+        at += RECORD + 8 * np.int64(length)
     return len(offsets) - 1, at
 
 
@@ -48,20 +53,25 @@ def scan_points(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> tuple[in
 def copy_points(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
-    heads: NDArray[np.uint8],
+    ids: NDArray[np.int64],
+    xyz: NDArray[np.uint64],
+    rgb: NDArray[np.uint8],
     image_ids: NDArray[np.int64],
     observation: NDArray[np.int64],
 ) -> None:
-    """Copy record heads into uint8 [P, HEAD] and track elements into two int64 [O], after `scan_points`."""
-    at = 8
+    """Copy ids [P], bits of the coordinates [P, 3], colours [P, 3] and track elements into two int64 [O], after
+    `scan_points`."""
+    at = np.uint64(8)
     for row in range(len(offsets) - 1):
-        for byte in range(HEAD):
-            heads[row, byte] = data[at + byte]
-        at += RECORD
-        for element in range(offsets[row], offsets[row + 1]):
+        ids[row] = _u64(data, at)
+        for axis in range(3):
+            xyz[row, axis] = _u64(data, at + np.uint64(8 + 8 * axis))
+            rgb[row, axis] = data[at + np.uint64(32 + axis)]
+        at += np.uint64(RECORD)
+        for element in range(np.uint64(offsets[row]), np.uint64(offsets[row + 1])):
             image_ids[element] = _u32(data, at)
-            observation[element] = _u32(data, at + 4)
-            at += 8
+            observation[element] = _u32(data, at + np.uint64(4))
+            at += np.uint64(8)
 
 
 @numba.njit(cache=True, nogil=True)

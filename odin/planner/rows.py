@@ -1,0 +1,184 @@
+"""The row table of the locality graph, and the pairs counted from it, on one or several threads.
+
+Threads run kernels that hold no interpreter lock. What they produce does not depend on their number: parts are
+placed in track order, and the kept neighbours are a set that has one value (`count_kernels`).
+Legend: V views, N entries, T threads, k kept neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odin.errors import InputError
+from odin.planner import count_kernels as count
+from odin.planner import row_kernels as kernels
+from odin.tracks import Tracks
+
+# One thread below: starting and merging costs more than it saves (about 10,000 views of 100 observations).
+OBSERVATIONS_PER_THREAD = 1_000_000
+MOST_THREADS = 2  # plans are made on every rank of a node at once
+SPARE = 16  # of a list of candidates beyond twice what is kept of it
+BUCKETS = 512  # that rows are written to at a time
+TRACKS_AT_ONCE = 1 << 17  # of a sample: bounds what is allocated for tracks that are then left out
+BLOCKS = 64  # of views per thread: coupling varies along a capture, so threads take turns
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowTable:
+    """Rows of at least two views in the order of their first view.
+
+    starts:    int64 [V+1], entries of the rows that begin with a view
+    table:     uint32 [N], see `row_kernels`
+    inner:     int64 [V+1] and positions, uint32: where each view stands inside a row, neither first nor last
+    sizes:     float64 [V], number of tracks of a view, estimated where they are sampled
+    scale:     float64 [V], from a view's sample to its tracks; 1 where all are used
+    """
+
+    starts: NDArray[np.int64]
+    table: NDArray[np.uint32]
+    inner: NDArray[np.int64]
+    positions: NDArray[np.uint32]
+    sizes: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def _for_counting(self) -> tuple[NDArray, ...]:
+        return self.starts, self.table, self.inner, self.positions
+
+    def strongest(self, top_k: int, threads: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """The `top_k` strongest edges of each view as keys, uint64 [V, k], and how many it has, int64 [V].
+
+        Of a view that has k, the last is the weakest.
+        """
+        views = len(self.sizes)
+        cuts = np.linspace(0, views, min(BLOCKS * threads, views) + 1).astype(np.int64)
+        blocks = np.stack([cuts[:-1], cuts[1:]], axis=1)
+        room = 2 * top_k + SPARE
+        lists = [(np.empty(views * room, np.uint64), np.zeros(views, np.int64)) for _ in range(threads)]
+
+        def work(part: int) -> None:
+            mine = np.ascontiguousarray(blocks[part::threads])
+            count.strongest(mine, *self._for_counting(), self.sizes, self.scale, top_k, *lists[part])
+
+        in_threads(work, threads)
+        for more in lists[1:]:
+            count.merge_lists(top_k, *lists[0], *more)
+        kept = np.empty((views, top_k), np.uint64)
+        count.cut_lists(top_k, *lists[0], kept)
+        return kept, lists[0][1]
+
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """All pairs that share a track, at their lower view: offsets [V+1], the other view, the weight."""
+        per_view = np.zeros(len(self.sizes), np.int64)
+        count.count_pairs(*self._for_counting(), per_view)
+        offsets = np.concatenate([[0], np.cumsum(per_view)]).astype(np.int64)
+        others, weights = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.float32)
+        count.list_pairs(*self._for_counting(), self.sizes, self.scale, offsets, others, weights)
+        return offsets, others, weights
+
+
+def default_threads(tracks: Tracks) -> int:
+    """Two threads where they pay and the process may use two cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(MOST_THREADS, cores, len(tracks.views) // OBSERVATIONS_PER_THREAD))
+
+
+def in_threads(work: Callable[[int], None], threads: int) -> None:
+    """Call work(0) … work(threads-1) at the same time; the first error is raised."""
+    if threads == 1:
+        work(0)
+        return
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work, part) for part in range(1, threads)]
+        work(0)
+        for other in others:
+            other.result()
+
+
+def row_table(tracks: Tracks, *, track_cap: int | None, observations: int | None, threads: int) -> RowTable:
+    """Clean, sample, cap and sort the tracks into rows; see `locality_graph` for the rules."""
+    if tracks.view_count > kernels.MAX_VIEWS or len(tracks.views) >= 1 << 32:
+        raise InputError(
+            f"The planner handles up to {kernels.MAX_VIEWS} views and 2³² observations; there are "
+            f"{tracks.view_count} and {len(tracks.views)}. Split the capture."
+        )
+    tracks, scale = _drawn(tracks, observations, threads)
+    degree, entries = np.zeros((2, threads, tracks.view_count), np.int64)
+    bounds = np.linspace(0, tracks.track_count, threads + 1).astype(np.int64)
+    longest = int(np.diff(tracks.offsets).max(initial=0))
+    cap = longest if track_cap is None else track_cap
+
+    def over_tracks(part: int) -> tuple:
+        return tracks.offsets, tracks.views, bounds[part], bounds[part + 1], longest, cap
+
+    in_threads(lambda part: kernels.measure_rows(*over_tracks(part), degree[part], entries[part]), threads)
+    starts = np.concatenate([[0], np.cumsum(entries.sum(axis=0))]).astype(np.int64)
+    shift = max(tracks.view_count // BUCKETS, 0).bit_length()
+    coarse = (
+        np.add.reduceat(entries, np.arange(0, tracks.view_count, 1 << shift), axis=1) if len(starts) > 1 else entries
+    )
+    table = np.empty(kernels.starts_from_counts(coarse, np.empty(coarse.shape[1] + 1, np.int64)), np.uint32)
+    in_threads(lambda part: kernels.place_rows(*over_tracks(part), shift, coarse[part], table), threads)
+    if shift:
+        in_threads(lambda part: kernels.settle_rows(table, starts, shift, part, threads), threads)
+    inner, positions = _inner(table, starts, threads)
+    return RowTable(
+        starts=starts,
+        table=table,
+        inner=inner,
+        positions=positions,
+        sizes=degree.sum(axis=0) * scale,
+        scale=scale,
+    )
+
+
+def _inner(
+    table: NDArray[np.uint32], starts: NDArray[np.int64], threads: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Where each view stands inside a row: offsets int64 [V+1] and positions."""
+    bounds = np.linspace(0, len(table), threads + 1).astype(np.int64)
+    counts = np.zeros((threads, len(starts) - 1), np.int64)
+    in_threads(lambda part: kernels.count_inner(table, bounds[part], bounds[part + 1], counts[part]), threads)
+    inner = np.empty_like(starts)
+    positions = np.empty(kernels.starts_from_counts(counts, inner), np.uint32)
+    in_threads(
+        lambda part: kernels.place_inner(table, bounds[part], bounds[part + 1], counts[part], positions), threads
+    )
+    return inner, positions
+
+
+def _drawn(tracks: Tracks, observations: int | None, threads: int) -> tuple[Tracks, NDArray[np.float64]]:
+    """About `observations` of each view that has more, and from its sample to its tracks the factor, float64 [V]."""
+    whole = np.ones(tracks.view_count)
+    if observations is None:
+        return tracks, whole
+    seen = np.zeros((threads, tracks.view_count), np.int64)
+    cuts = np.linspace(0, len(tracks.views), threads + 1).astype(np.int64)
+    in_threads(lambda part: kernels.count_views(tracks.views, cuts[part], cuts[part + 1], seen[part]), threads)
+    degree = seen.sum(axis=0)
+    if degree.max(initial=0) <= observations:
+        return tracks, whole
+    limit = np.ceil(observations / np.maximum(degree, observations) * 2.0**32).astype(np.int64)
+    highest = int(limit.max())
+    blocks = np.append(np.arange(0, tracks.track_count, TRACKS_AT_ONCE), tracks.track_count)
+    found: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = [(blocks[:0], tracks.views[:0])] * (len(blocks) - 1)
+
+    def work(part: int) -> None:
+        for block in range(part, len(found), threads):
+            lo, hi = int(blocks[block]), int(blocks[block + 1])
+            lengths = np.empty(hi - lo, np.int64)
+            # One more: the place of an observation that is not kept is written and then written again.
+            kept = np.empty(tracks.offsets[hi] - tracks.offsets[lo] + 1, np.int32)
+            rows, entries = kernels.draw_tracks(tracks.offsets, tracks.views, lo, hi, limit, highest, lengths, kept)
+            found[block] = lengths[:rows].copy(), kept[:entries].copy()
+
+    in_threads(work, threads)
+    lengths = np.concatenate([part[0] for part in found])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    views = np.concatenate([part[1] for part in found])
+    return Tracks(offsets=offsets, views=views, view_count=tracks.view_count), 2.0**32 / limit
