@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odin.layout import ColumnLayout
-from odin.slot import GradientSlot
+from odin.slot import Slot
 
 Ids = NDArray[np.int32]
 Norms = NDArray[np.float32]
 
 
-def row_norms(slot: GradientSlot, layout: ColumnLayout, rows: Ids, scale: float) -> Norms:
+def row_norms(slot: Slot, layout: ColumnLayout, rows: Ids, scale: float) -> Norms:
     """‖g(p)‖ · scale of `rows`, float32 [R]; 0 marks a row without gradient."""
     return slot.norms(rows, layout, scale)
 
