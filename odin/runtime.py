@@ -158,7 +158,9 @@ class Runtime:
         for position, frame in enumerate(frames):
             publication.before_blend(step, position)
             losses.append(self.recipe.render(frame, self.keeper))
-            self._backward(step, position, frame, publication.slot(step))
+            if position == 0:  # not before: a host that runs ahead cuts the step now
+                slot = publication.slot(step)
+            self._backward(step, position, frame, slot)
         return losses
 
     def _backward(self, step: int, position: int, frame: Frame, slot: Slot) -> None:
