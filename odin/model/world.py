@@ -142,9 +142,7 @@ class ModelTable(ParameterTable):
         """See ParameterTable."""
         self._note("correct", update, ids, slot)
 
-    def _note(
-        self, kind: str, update: Update, ids: Ids, slot: Slot | None, lo: int = 0, hi: int = _GROUPS
-    ) -> None:
+    def _note(self, kind: str, update: Update, ids: Ids, slot: Slot | None, lo: int = 0, hi: int = _GROUPS) -> None:
         number = slot.number if isinstance(slot, ModelSlot) else None
         if len(ids):
             rows = as_rows(ids)

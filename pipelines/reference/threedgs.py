@@ -130,9 +130,7 @@ class GaussianSplatting:
         with keeper.phase(Phase.BIN, rows=len(rows)) as work:
             bins = self.renderer.bin(projection, camera)
             work.entries = bins.entries
-        return GaussianFrame(
-            view=view, place=self.place, rows=ids, geometry=geometry, projection=projection, bins=bins
-        )
+        return GaussianFrame(view=view, place=self.place, rows=ids, geometry=geometry, projection=projection, bins=bins)
 
     def render(self, frame: GaussianFrame, keeper: Keeper) -> Scalar:
         """Colour, blend, loss, and the blend's backward to screen space."""

@@ -114,7 +114,9 @@ def test_lpips(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_of_torch() -> None:
-    with_gpu = ranks.read_facts({"version": "2.9", "devices": ["H200", "H200"], "gloo": True, "nccl": True, "gsplat": "1.5.3"})
+    with_gpu = ranks.read_facts(
+        {"version": "2.9", "devices": ["H200", "H200"], "gloo": True, "nccl": True, "gsplat": "1.5.3"}
+    )
     assert [finding.found for finding in with_gpu[:3]] == ["2.9", "H200, H200", "built in"]
     assert "up to 2 rank(s), gsplat 1.5.3: engine=cuda link=none ranks=2" in with_gpu[3].found
     without = ranks.read_facts({"version": "2.9", "devices": [], "gloo": False})

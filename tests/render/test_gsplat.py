@@ -60,7 +60,10 @@ def test_without_gsplat_there_is_one_paragraph(monkeypatch) -> None:
     ("library", "said"),
     [
         (SimpleNamespace(__version__="1.6.0"), "it has no isect_tiles"),
-        (SimpleNamespace(**dict.fromkeys(("isect_tiles", "isect_offset_encode", "rasterize_to_pixels"), print)), "is 0"),
+        (
+            SimpleNamespace(**dict.fromkeys(("isect_tiles", "isect_offset_encode", "rasterize_to_pixels"), print)),
+            "is 0",
+        ),
         (PlainGsplat(), ""),
     ],
 )

@@ -57,9 +57,7 @@ def train(workload: Workload, communicators: Communicators, name: str) -> Runtim
     watchdog = Watchdog(dist.HashStore(), 0, 1, patience=60.0, abort=communicators.abort)
     transport = NcclTransport(0, 1, communicators, clock, watchdog)
     recipe = replace(workload, backend=cuda_backend(streams)).recipe()
-    runtime = Runtime(
-        recipe, workload.plan(arm(name)), arm(name), transport, StreamKeeper(clock, transport.settle)
-    )
+    runtime = Runtime(recipe, workload.plan(arm(name)), arm(name), transport, StreamKeeper(clock, transport.settle))
     try:
         runtime.run()
     finally:
