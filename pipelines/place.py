@@ -1,4 +1,4 @@
-"""Where a pipeline's table, photos and statistics are: in the host's memory, or on a device that the host runs ahead of.
+"""Where a pipeline's table, photos and statistics are: in the host's memory, or on a device that it runs ahead of.
 
 A recipe says what it does; its place says with which kind of array. Nothing in a step asks where it is.
 

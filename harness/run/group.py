@@ -37,7 +37,7 @@ class Group:
         torch.set_num_threads(1)
         engine = spec.config.engine
         patience = timedelta(seconds=engine.timeout_s)
-        self.seat: Seat = HostSeat()
+        self.seat: Seat = HostSeat(self._stamped)
         if self.ranks > 1 or engine.cuda:
             store = dist.FileStore(str(spec.rendezvous), self.ranks)
         if engine.cuda:
@@ -58,9 +58,11 @@ class Group:
             dist.barrier()
 
     def transport(self, name: str, link: Link, steps: int) -> Transport:
-        """A transport for one cell, on the host with fresh join stamps; all ranks call this together."""
-        if isinstance(self.seat, CudaSeat):
-            return self.seat.transport(name)
+        """A transport for one cell; all ranks call this together."""
+        return self.seat.transport(name, link, steps)
+
+    def _stamped(self, name: str, link: Link, steps: int) -> Transport:
+        """Gloo with fresh join stamps."""
         if self.ranks == 1:
             return SingleRank()
         tag = f"odin-{self.spec.folder.name}-{name.replace(' ', '-')}"

@@ -6,6 +6,7 @@ The rest of a run, the policies included, does not ask.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
@@ -22,6 +23,9 @@ from pipelines.backend import CPU, Backend, cuda_backend
 LOCAL_RANK = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 
 
+MakeTransport = Callable[[str, Link, int], Transport]
+
+
 class Seat(Protocol):
     """One rank's processor.
 
@@ -30,6 +34,10 @@ class Seat(Protocol):
 
     backend: Backend
     burn_in: tuple[str, ...]
+
+    def transport(self, name: str, link: Link, steps: int) -> Transport:
+        """A transport for one cell; all ranks call this together."""
+        ...
 
     def keeper(self, transport: Transport, price: Price | None) -> Keeper:
         """Time keeping of a cell; padded to nominal times if there are any."""
@@ -41,6 +49,13 @@ class HostSeat:
 
     backend = CPU
     burn_in: tuple[str, ...] = ()
+
+    def __init__(self, make: MakeTransport) -> None:
+        self._make = make
+
+    def transport(self, name: str, link: Link, steps: int) -> Transport:
+        """What the group makes."""
+        return self._make(name, link, steps)
 
     def keeper(self, transport: Transport, price: Price | None) -> Keeper:
         """The wall clock, or nominal times on it."""
@@ -70,8 +85,8 @@ class CudaSeat:
         self._clock = EventClock(streams)
         self._communicators = connect(store, rank, ranks, device, timedelta(seconds=patience_s))
 
-    def transport(self, name: str) -> Transport:
-        """NCCL for one cell, with a watchdog of its own."""
+    def transport(self, name: str, link: Link, steps: int) -> Transport:
+        """NCCL for one cell, with a watchdog of its own; the link is the real one."""
         from odin.comm.nccl import NcclTransport
         from odin.comm.watchdog import Watchdog
 
