@@ -6,6 +6,7 @@ operations; sums are held back until somebody waits for them (`odin.device.stand
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -173,7 +174,7 @@ def test_the_device_path_has_the_bits_of_the_host(optimizer: str, noted: None) -
     kinds = [[(e.step, e.kind, e.name) for e in run[0].keeper.entries if e.name != "cull"] for run in (quality, host)]
     assert sorted(kinds[0]) == sorted(kinds[1])
     for records in (run.records for run in quality):
-        assert all(a.start < a.end == b.start for a, b in zip(records, records[1:], strict=False))
+        assert all(a.start < a.end == b.start for a, b in itertools.pairwise(records))
 
 
 def test_predicted_reads_have_the_bits_of_the_host(workload: Workload, noted: None) -> None:

@@ -75,7 +75,8 @@ def load() -> Library:
     problem = unsuited(library)
     if problem:
         raise InputError(f"The installed gsplat cannot be used: {problem}. Install another with {INSTALL}.")
-    return library  # type: ignore[no-any-return]
+    found: Library = library
+    return found
 
 
 def unsuited(library: Any) -> str:
