@@ -109,7 +109,7 @@ class Engine:
             value=(self.name, self.reduce, self.padded),
             expected="process, native and false with engine.device=cuda",
             advice="A GPU is neither shared nor emulated, so nothing is padded, and NCCL forms its own sums; "
-            "engine=cuda sets all of it.",
+            "write device=cuda padded=false link=none.",
         )
         views = self.views_per_unit
         expect_at_least(1, key="engine.views_per_unit", value=views, most=1024, advice="The default is 2.")

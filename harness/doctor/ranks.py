@@ -42,18 +42,18 @@ def read_facts(facts: dict[str, Any]) -> list[Finding]:
 
 
 def gpu_path(facts: dict[str, Any]) -> Finding:
-    """What of `engine=cuda` can run here: one rank per GPU, NCCL between them, gsplat on them."""
+    """What of `device=cuda` can run here: one rank per GPU, NCCL between them, gsplat on them."""
     devices, library = facts["devices"], str(facts.get("gsplat", ""))
     if not devices:
-        return ok("engine=cuda", "cannot run: no GPU. Its tests run on stand-ins; nothing measured here is a GPU's")
+        return ok("device=cuda", "cannot run: no GPU. Its tests run on stand-ins; nothing measured here is a GPU's")
     if not facts.get("nccl"):
-        return warn("engine=cuda", "cannot run: this torch was built without NCCL", INSTALL)
+        return warn("device=cuda", "cannot run: this torch was built without NCCL", INSTALL)
     if not library:
-        return warn("engine=cuda", f"cannot render on {len(devices)} GPU(s): gsplat is not installed", GSPLAT)
+        return warn("device=cuda", f"cannot render on {len(devices)} GPU(s): gsplat is not installed", GSPLAT)
     if not library[0].isdigit() or " " in library:
-        return warn("engine=cuda", f"cannot render: gsplat: {library}", GSPLAT)
-    ranks = f"engine=cuda link=none ranks={len(devices)}"
-    return ok("engine=cuda", f"can run with up to {len(devices)} rank(s), gsplat {library}: {ranks}")
+        return warn("device=cuda", f"cannot render: gsplat: {library}", GSPLAT)
+    ranks = f"device=cuda padded=false link=none ranks={len(devices)} arms=[barrier,quality]"
+    return ok("device=cuda", f"can run with up to {len(devices)} rank(s), gsplat {library}: {ranks}")
 
 
 def rendezvous(probe: Sequence[str] = PROBE, timeout_s: float = IMPORT_S + MEETING_S) -> Finding:

@@ -118,7 +118,7 @@ def test_facts_of_torch() -> None:
         {"version": "2.9", "devices": ["H200", "H200"], "gloo": True, "nccl": True, "gsplat": "1.5.3"}
     )
     assert [finding.found for finding in with_gpu[:3]] == ["2.9", "H200, H200", "built in"]
-    assert "up to 2 rank(s), gsplat 1.5.3: engine=cuda link=none ranks=2" in with_gpu[3].found
+    assert "up to 2 rank(s), gsplat 1.5.3: device=cuda padded=false link=none ranks=2" in with_gpu[3].found
     without = ranks.read_facts({"version": "2.9", "devices": [], "gloo": False})
     assert without[1].found == "no GPU: process engine on gloo/CPU; results are padded"
     assert without[2].state is State.MISSING

@@ -17,7 +17,7 @@ COMMANDS = {
 }
 GROUPS = {
     "cluster": ("local",),
-    "engine": ("cuda", "process", "virtual"),
+    "engine": ("process", "virtual"),
     "link": ("exposed-229", "exposed-295", "exposed-323", "none"),
     "pipeline": ("3dgs",),
     "scale": ("short", "smoke"),

@@ -127,7 +127,15 @@ def test_structural_events_and_the_timeline(name: str, workload, communicators) 
 def test_the_process_engine(ranks: int, tmp_path: Path) -> None:
     if ranks > GPUS:
         pytest.skip(f"needs {ranks} GPUs, there is {GPUS}")
-    words = [f"scene={TINY}", "steps=30", "engine=cuda", "link=none", f"ranks={ranks}", "mirrored=false"]
+    words = [
+        f"scene={TINY}",
+        "steps=30",
+        "device=cuda",
+        "padded=false",
+        "link=none",
+        f"ranks={ranks}",
+        "mirrored=false",
+    ]
     assert main(["reproduce", "headline", f"out={tmp_path}", *words, "arms=[barrier,quality]"]) in (0, 1)
     results = list(CellStore(tmp_path).results())
     assert {r.cell.label.value for r in results} == {"measured"}

@@ -63,14 +63,14 @@ def load() -> Library:
     if not torch.cuda.is_available():
         raise InputError(
             f"engine.device=cuda needs a CUDA device, and torch {torch.__version__} sees none here. Use a machine with "
-            "a GPU (odin-bench doctor says what it would run), or leave engine=cuda out: the CPU renderer needs none."
+            "a GPU (odin-bench doctor says what it would run), or leave device=cuda out: the CPU renderer needs none."
         )
     try:
         library: Any = importlib.import_module("gsplat")
     except ImportError as error:
         raise InputError(
             f"engine.device=cuda renders with gsplat, which cannot be imported ({error}). Install it with {INSTALL}, "
-            "or leave engine=cuda out: the CPU renderer needs nothing more."
+            "or leave device=cuda out: the CPU renderer needs nothing more."
         ) from error
     problem = unsuited(library)
     if problem:
