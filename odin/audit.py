@@ -23,7 +23,7 @@ from odin.comm.transport import Transport
 from odin.keeper import Keeper
 from odin.phases import Category, Phase
 from odin.recipe import Frame, Recipe
-from odin.slot import GradientSlot
+from odin.slot import Slot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Auditor:
         self._frames = []
 
     def run(
-        self, step: int, views: Sequence[int], rows: Sequence[NDArray[np.int32]], slot: GradientSlot, free: GradientSlot
+        self, step: int, views: Sequence[int], rows: Sequence[NDArray[np.int32]], slot: Slot, free: Slot
     ) -> AuditRecord:
         """Recompute the unit's views (with `rows` of each) into `free`, laid out as `slot`, and compare."""
         with self._keeper.counted_as(Category.ODIN), self._recipe.unobserved():
@@ -86,7 +86,7 @@ class Auditor:
         self.records.append(record)
         return record
 
-    def _recompute(self, view: int, rows: NDArray[np.int32], free: GradientSlot, before: Frame) -> float:
+    def _recompute(self, view: int, rows: NDArray[np.int32], free: Slot, before: Frame) -> float:
         recipe, keeper = self._recipe, self._keeper
         frame = recipe.project(view, rows, keeper)
         recipe.render(frame, keeper)

@@ -60,6 +60,8 @@ class Keeper:
         self.points: list[int] = []
         self.late_steps: set[int] = set()
         self.late_causes: Counter[str] = Counter()  # how often, by what was late
+        # Of `begin` and of every `now`, where they are known only after `resolve`; else empty.
+        self.moments: list[float] = []
         self._counted_as: Category | None = None
 
     def begin(self) -> float:
@@ -69,6 +71,9 @@ class Keeper:
     def now(self) -> float:
         """The moment this rank has reached."""
         return time.monotonic()
+
+    def resolve(self) -> None:
+        """Complete the timeline so far. Every rank calls it together, where all is published; may block."""
 
     @contextmanager
     def counted_as(self, category: Category) -> Iterator[None]:

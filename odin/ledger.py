@@ -12,7 +12,7 @@ from odin.memory import Holding, MemoryCategory
 from odin.points import Point
 from odin.rows import Update
 from odin.segments import Part
-from odin.slot import GradientSlot, Segment
+from odin.slot import GradientSlot, MakeSlot, Segment, Slot
 
 RING = 2  # a third slot brings nothing without skew and 2–3 % at 25 % skew (RUNTIME.md 2)
 
@@ -29,7 +29,7 @@ class Pending:
 
     step: int
     update: Update
-    slot: GradientSlot
+    slot: Slot
     under_way: deque[tuple[Segment, Handle]] = field(default_factory=deque)
     due: dict[Point, list[tuple[Segment, Part]]] = field(default_factory=dict)
 
@@ -50,23 +50,24 @@ class Ledger:
     """Slots and pending steps. At most two steps are pending, and a slot is reused only after publication.
 
     ring: number of slots; anything but two is for the test that shows what a third one would break
+    make: makes a slot where the table is
     """
 
-    def __init__(self, ring: int = RING) -> None:
-        self.ring = ring
-        self._slots: list[GradientSlot] = []
+    def __init__(self, ring: int = RING, make: MakeSlot = GradientSlot) -> None:
+        self.ring, self._make = ring, make
+        self._slots: list[Slot] = []
         self._pending: deque[Pending] = deque()
 
     def resize(self, rows: int, layout: ColumnLayout) -> None:
         """New slots after a structural event; nothing may be pending."""
         self.require_flushed()
-        self._slots = [GradientSlot(rows, layout) for _ in range(self.ring)]
+        self._slots = [self._make(rows, layout) for _ in range(self.ring)]
 
     def fits(self, rows: int) -> bool:
         """Whether the slots are those of a table of so many rows."""
         return bool(self._slots) and self._slots[0].row_count == rows
 
-    def slot(self, step: int) -> GradientSlot:
+    def slot(self, step: int) -> Slot:
         """The slot a step accumulates into. Raises if its last owner is still pending."""
         slot = self._slots[step % self.ring]
         if any(p.slot is slot for p in self._pending):

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Flag, auto
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.arriving import Scalar, Scopes
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.table import ParameterTable
@@ -33,18 +34,19 @@ class Event(Flag):
 
 class Frame(Protocol):
     """One view on its way through a step. `rows` are the ids (int32 [M], ascending) it was projected with;
-    backward uses the same list and never culls again."""
+    backward uses the same list and never culls again. Arrays are those of the table's place: on a device tensors
+    (`rows` int64), which nothing in a step looks into."""
 
     view: int
-    rows: NDArray[np.int32]
+    rows: Any
 
     @property
-    def visible(self) -> NDArray[np.bool_]:
+    def visible(self) -> Any:
         """Rows that the view draws (radius above 0), [M]; selective Adam updates them."""
         ...
 
     @property
-    def active(self) -> NDArray[np.bool_]:
+    def active(self) -> Any:
         """C: rows that took part and have a gradient, [M]; known after `render`."""
         ...
 
@@ -64,25 +66,26 @@ class Recipe(Protocol[F]):
     splittable: bool  # colours are first read by the blend; a monolithic renderer reads whole rows at once
     kinds: Mapping[str, slice]  # kinds of parameters, by column
 
-    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
+    def scope(self, views: Sequence[int], inflation: Inflation) -> Scopes:
         """Conservative read scopes R⁺ of views, packed (odin/bitmap.py), uint64 [V, K]: every row a view may read or
-        write while its values stay within `inflation`. For splatting the write scope W⁺ is the same set."""
+        write while its values stay within `inflation`. For splatting the write scope W⁺ is the same set. Where the
+        host runs ahead of the table they are still arriving."""
         ...
 
     def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> F:
         """Read the geometry of `rows`, project and bin."""
         ...
 
-    def render(self, frame: F, keeper: Keeper) -> float:
+    def render(self, frame: F, keeper: Keeper) -> Scalar:
         """Read colours, blend, compare with the photo, go back to screen space; the view's loss (a mean over its
         pixels)."""
         ...
 
-    def backward_colours(self, frame: F) -> NDArray[np.float32]:
-        """Gradient of the colour columns, float32 [M, 48]."""
+    def backward_colours(self, frame: F) -> Any:
+        """Gradient of the colour columns, float32 [M, 48], as the table's slots take it."""
         ...
 
-    def backward_geometry(self, frame: F) -> NDArray[np.float32]:
+    def backward_geometry(self, frame: F) -> Any:
         """Gradient of the geometry columns, float32 [M, 11]; also gathers densification statistics."""
         ...
 

@@ -5,15 +5,17 @@ All arms run this loop over the same recipe, plan and row kernel; they differ on
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 
 from odin.arms import Arm, Evidence, Waits
+from odin.arriving import Scalar, known, mean
 from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.errors import RunError
@@ -32,7 +34,7 @@ from odin.publication import (
 )
 from odin.publication.knowledge import Knowledge
 from odin.recipe import Event, Frame, Recipe
-from odin.slot import GradientSlot
+from odin.slot import Slot
 
 POLICIES: dict[Waits, type[Publication]] = {
     Waits.ALL: WaitingPublication,
@@ -55,7 +57,11 @@ def policy_of(arm: Arm) -> type[Publication]:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRecord:
-    """One step of one rank: monotonic seconds, mean loss of its views, whether a structural event followed."""
+    """One step of one rank: monotonic seconds, mean loss of its views, whether a structural event followed.
+
+    On a device the times and the loss of a step are known some steps later: until the end of the run `start` and
+    `end` are when the host got there, and `loss` is the last one known (NaN before the first).
+    """
 
     step: int
     start: float
@@ -93,6 +99,8 @@ class Runtime:
             self.publication = self.publication.recall(knowledge)
         self.version = version
         self.records: list[StepRecord] = []
+        self._losses: list[list[Scalar]] = []  # of the views of each step
+        self._seen = 0  # steps whose losses are known
 
     def run(self, start: int = 0, on_step: OnStep | None = None) -> None:
         """Train steps start…plan.steps-1. State is flushed when it returns, and at every blocking window."""
@@ -104,11 +112,29 @@ class Runtime:
             self.records.append(record)
             if on_step is not None:
                 on_step(record)
+        self.keeper.resolve()
+        self._complete()
+
+    def _complete(self) -> None:
+        """Enter what was not known when a step's record was made."""
+        losses = [mean(values) for values in self._losses]
+        self.records = [replace(r, loss=loss) for r, loss in zip(self.records, losses, strict=True)]
+        ends = self.keeper.moments
+        if ends:
+            pairs = zip(self.records, pairwise(ends), strict=True)
+            self.records = [replace(r, start=start, end=end) for r, (start, end) in pairs]
+
+    def _known_loss(self) -> float:
+        """Mean loss of the last step of which it is known; no device is waited for."""
+        while self._seen < len(self._losses) and known(self._losses[self._seen]):
+            self._losses[self._seen] = [mean(self._losses[self._seen])]  # lets go of what it was read from
+            self._seen += 1
+        return mean(self._losses[self._seen - 1]) if self._seen else math.nan
 
     def _step(self, step: int) -> StepRecord:
         self.keeper.step = step
         events = self.recipe.events_after(step)
-        loss = self._unit(step)
+        self._losses.append(self._unit(step))
         if Event.DENSIFY in events:
             self.publication.abandon(step)
         else:
@@ -120,13 +146,15 @@ class Runtime:
             self.publication = following
             following.restart(step + 1)
         start, self._moment = self._moment, self.keeper.now()
+        if events:
+            self.keeper.resolve()
+        loss = self._known_loss()
         return StepRecord(step=step, start=start, end=self._moment, structural=bool(events), loss=loss)
 
-    def _unit(self, step: int) -> float:
-        """Project and bin every view of the unit, then blend and go backward view by view; the mean loss."""
+    def _unit(self, step: int) -> list[Scalar]:
+        """Project and bin every view of the unit, then blend and go backward view by view; the views' losses."""
         publication = self.publication
         publication.open(step)
-        slot = publication.slot(step)
         frames = []
         for position, view in enumerate(self.plan.units[step, publication.unit_of(step)]):
             publication.before_projection(step, position)
@@ -136,15 +164,17 @@ class Runtime:
         for position, frame in enumerate(frames):
             publication.before_blend(step, position)
             losses.append(self.recipe.render(frame, self.keeper))
+            if position == 0:  # not before: a host that runs ahead cuts the step now
+                slot = publication.slot(step)
             self._backward(step, position, frame, slot)
-        return float(np.mean(losses))
+        return losses
 
-    def _backward(self, step: int, position: int, frame: Frame, slot: GradientSlot) -> None:
+    def _backward(self, step: int, position: int, frame: Frame, slot: Slot) -> None:
         publication, last = self.publication, position == self.plan.views_per_unit - 1
         with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=len(frame.rows)):
             slot.add(1, frame.rows, self.recipe.backward_colours(frame))
             for group in self.recipe.table.visible_group:
-                slot.add(group, frame.rows, frame.visible.astype(np.float32)[:, None])
+                slot.mark(group, frame.rows, frame.visible)
         if last:
             publication.colours_done(step)
         with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(frame.rows)):
@@ -169,7 +199,7 @@ class Runtime:
     def require_equal_replicas(self, step: int) -> None:
         """Raise RunError naming the ranks whose table differs from rank 0's."""
         table = self.recipe.table
-        mine = table.once(lambda: zlib.crc32(table.parameters.numpy().tobytes(), table.t))
+        mine = table.once(lambda: zlib.crc32(table.values().tobytes(), table.t))
         hashes = torch.zeros(self.transport.ranks, dtype=torch.int64)
         hashes[self.transport.rank] = mine
         self.transport.reduce_now(hashes)

@@ -9,8 +9,9 @@ Legend: N rows, D columns, G groups, R rows of one call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -34,6 +35,48 @@ class Segment:
     def name(self) -> str:
         """Name on the timeline, e.g. `urgent`."""
         return self.spec.name
+
+
+class Slot(Protocol):
+    """What the policies need of a slot, wherever its values are; `GradientSlot` says what each call does. Rows, values
+    and gradients are arrays or tensors of the place that the slot is in."""
+
+    row_count: int
+    segments: tuple[Segment, ...]
+    values: Any
+    offsets: Any
+
+    def partition(self, specs: Sequence[SegmentSpec]) -> None:
+        """Zero the slot and lay out segments in link order."""
+        ...
+
+    def add(self, group: int, rows: Any, gradient: Any) -> None:
+        """Add a view's gradient."""
+        ...
+
+    def mark(self, group: int, rows: Any, visible: Any) -> None:
+        """Count a view in the visible column of the rows that it draws."""
+        ...
+
+    def slice(self, segment: Segment) -> torch.Tensor:
+        """The segment's elements, sharing storage."""
+        ...
+
+    def norms(self, rows: NDArray[np.int32], layout: ColumnLayout, scale: float) -> NDArray[np.float32]:
+        """‖g(p)‖ · scale of rows, on the host."""
+        ...
+
+    def dense(self) -> Any:
+        """The gradient in column order, [N, D]."""
+        ...
+
+    def holdings(self, values: MemoryCategory = MemoryCategory.GRADIENT) -> Iterator[Holding]:
+        """What the slot keeps."""
+        ...
+
+
+MakeSlot = Callable[[int, ColumnLayout], Slot]
+"""A slot for so many rows of these columns."""
 
 
 @njit(nogil=True, cache=True)
@@ -97,6 +140,10 @@ class GradientSlot:
     def add(self, group: int, rows: NDArray[np.int32], gradient: NDArray[np.float32]) -> None:
         """Add a view's gradient, float32 [R, width of group], at `rows` (int32 [R], each at most once)."""
         _add(self.values, self.offsets[group], rows, gradient)
+
+    def mark(self, group: int, rows: NDArray[np.int32], visible: NDArray[np.bool_]) -> None:
+        """Count a view in column `group` of the `rows` that it draws (`visible`, bool [R])."""
+        self.add(group, rows, visible.astype(np.float32)[:, None])
 
     def slice(self, segment: Segment) -> torch.Tensor:
         """The segment's elements, sharing storage."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
 from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
-from odin.slot import GradientSlot
+from odin.slot import GradientSlot, Slot
 
 T = TypeVar("T")
 
@@ -27,7 +27,11 @@ class ParameterTable:
     evidence:  float32 [N], last published gradient norm of each row, NaN where there is none; None until an arm
                asks for it (`keep_evidence`)
     selective: the recipe's optimizer is selective Adam (visible rows only, no bias correction)
+    host_ahead: the host is ahead of what computes on the table, so that looking at a value would stop it. Values that
+               a step depends on are then asked for a step before they are needed (`odin.arriving`)
     """
+
+    host_ahead = False
 
     def __init__(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False) -> None:
         self.layout, self.selective = layout, selective
@@ -58,7 +62,22 @@ class ParameterTable:
                 self.evidence[source >= 0] = old[source[source >= 0]]
 
     def _hold(self) -> None:
-        self.moments = Moments(p=self.parameters.numpy(), m=self.m.numpy(), v=self.v.numpy())
+        """New storage is in place."""
+        self._moments = Moments(p=self.parameters.numpy(), m=self.m.numpy(), v=self.v.numpy())
+
+    @property
+    def moments(self) -> Moments:
+        """Parameters and moments as numpy arrays: the table's own storage here, a copy where the table is on a device
+        (blocks; at flushed state only)."""
+        return self._moments
+
+    def values(self) -> NDArray[np.float32]:
+        """Parameters as a numpy array [N, D], as `moments` has them."""
+        return self._moments.p
+
+    def make_slot(self, rows: int, layout: ColumnLayout) -> Slot:
+        """A gradient slot where the table is."""
+        return GradientSlot(rows, layout)
 
     def copy(self) -> ParameterTable:
         """Another table in the same state."""
@@ -79,22 +98,22 @@ class ParameterTable:
             self.evidence = np.full(len(self), np.nan, np.float32)
         return self.evidence
 
-    # The three ways in which a row moves while training; nothing else writes to `moments` between structural events.
+    # The three ways in which a row moves while training; nothing else writes to the table between structural events.
 
-    def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: GradientSlot) -> None:
+    def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: Slot) -> None:
         """Adam step of groups lo…hi-1 of rows `ids` (int32 [R], each at most once) by the slot's reduced gradient."""
         rows = Rows(ids=ids, layout=self.layout, lo=lo, hi=hi)
-        apply_gradient(self.moments, update, rows, slot.values, slot.offsets)
+        apply_gradient(self._moments, update, rows, slot.values, slot.offsets)
 
     def apply_zero(self, update: Update, ids: NDArray[np.int32]) -> None:
         """Zero-gradient Adam step of rows `ids`, int32 [R]."""
-        apply_zero(self.moments, update, self._whole(ids))
+        apply_zero(self._moments, update, self._whole(ids))
 
-    def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: GradientSlot) -> None:
+    def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: Slot) -> None:
         """Turn the zero-gradient step that rows `ids` (int32 [R]) have taken into the real one."""
-        apply_correction(self.moments, update, self._whole(ids), slot.values, slot.offsets)
+        apply_correction(self._moments, update, self._whole(ids), slot.values, slot.offsets)
 
-    def remember(self, ids: NDArray[np.int32], slot: GradientSlot, scale: float) -> None:
+    def remember(self, ids: NDArray[np.int32], slot: Slot, scale: float) -> None:
         """Enter the reduced gradient's norm times `scale` into `evidence`, of those of rows `ids` that have one."""
         evidence, norms = self.keep_evidence(), slot.norms(ids, self.layout, scale)
         evidence[ids[norms > 0]] = norms[norms > 0]
@@ -128,6 +147,6 @@ class ParameterTable:
         """sha256 over parameters, moments and counter; equal on all ranks, and for all exact arms."""
         h = hashlib.sha256()
         for tensor in (self.parameters, self.m, self.v):
-            h.update(tensor.numpy().tobytes())
+            h.update(tensor.cpu().numpy().tobytes())
         h.update(f"{self.t} {len(self)}".encode())
         return h.hexdigest()

@@ -11,8 +11,10 @@ from math import isfinite
 from harness.config.checks import expect, expect_at_least, expect_one_of
 from harness.config.pipeline import Pipeline
 from odin.arms import Waits, arm
+from odin.device.objection import device_objection
 
 PROCEDURAL_SCENES = ("falsifier", "rooms")
+DEVICES = ("cpu", "cuda")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
 # Files below results/profiles and link fits; a test compares.
 COMMITTED_COMPUTE = ("rtx4090",)
@@ -72,6 +74,7 @@ class Engine:
     """What runs the ranks.
 
     name:           process (one per rank, wall clock) or virtual (one thread per rank, computed time)
+    device:         cpu (gloo, our renderer) or cuda (NCCL, gsplat, one GPU per rank)
     ranks:          W, one process or thread each
     views_per_unit: B_gpu, views that a rank trains in a step
     timeout_s:      a rank that has not answered for so long is taken for dead
@@ -83,6 +86,7 @@ class Engine:
     """
 
     name: str = "process"
+    device: str = "cpu"
     ranks: int = 2
     views_per_unit: int = 2
     timeout_s: float = 120.0
@@ -103,6 +107,16 @@ class Engine:
             value=(self.reduce, self.padded),
             expected="ordered and false on the virtual engine",
             advice="Its sums are in rank order and its clock is computed, so there is nothing to pad.",
+        )
+        expect_one_of(self.device, DEVICES, key="engine.device")
+        plain = self.name == "process" and self.reduce == "native" and not self.padded
+        expect(
+            not self.cuda or plain,
+            key="engine.name, engine.reduce, engine.padded",
+            value=(self.name, self.reduce, self.padded),
+            expected="process, native and false with engine.device=cuda",
+            advice="A GPU is neither shared nor emulated, so nothing is padded, and NCCL forms its own sums; "
+            "write device=cuda padded=false link=none.",
         )
         views = self.views_per_unit
         expect_at_least(1, key="engine.views_per_unit", value=views, most=1024, advice="The default is 2.")
@@ -125,6 +139,11 @@ class Engine:
     def virtual(self) -> bool:
         """Ranks are threads of one process and time is computed."""
         return self.name == "virtual"
+
+    @property
+    def cuda(self) -> bool:
+        """Every rank computes on a GPU of its own."""
+        return self.device == "cuda"
 
     @property
     def global_batch(self) -> int:
@@ -306,6 +325,21 @@ class Config:
             value=self.out,
             expected="a folder",
             advice="The default is out=runs.",
+        )
+        expect(
+            not (self.engine.cuda and self.link.shaped),
+            key="link",
+            value=self.link.name,
+            expected="link=none with engine.device=cuda",
+            advice="Collectives between GPUs take the time that they take; no link is emulated there.",
+        )
+        refused = {name: reason for name in self.study.arms if (reason := device_objection(arm(name)))}
+        expect(
+            not (self.engine.cuda and refused),
+            key="study.arms",
+            value=tuple(refused),
+            expected="arms that run on a device",
+            advice=" ".join(f"{name}: {reason}." for name, reason in refused.items()),
         )
         expect(
             self.engine.ranks > 1 or all(arm(name).waits is not Waits.DDP for name in self.study.arms),

@@ -13,7 +13,7 @@ MEETING_S = 20
 
 
 def facts() -> dict[str, object]:
-    """Torch's version, its devices, and whether it was built with gloo."""
+    """Torch's version, its devices, whether it was built with gloo and NCCL, and gsplat, which only a GPU needs."""
     import torch
     import torch.distributed as dist
 
@@ -22,7 +22,31 @@ def facts() -> dict[str, object]:
         "version": torch.__version__,
         "devices": [torch.cuda.get_device_name(i) for i in range(count)],
         "gloo": dist.is_available() and dist.is_gloo_available(),
+        "nccl": dist.is_available() and dist.is_nccl_available(),
+        "gsplat": gsplat(),
     }
+
+
+def gsplat() -> str:
+    """Version of the installed gsplat, or why it cannot be used; "" if it is not installed. It is not imported without
+    a device, because importing it may compile."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    import torch
+
+    try:
+        found = version("gsplat")
+    except PackageNotFoundError:
+        return ""
+    if not torch.cuda.is_available():
+        return found
+    try:
+        import gsplat as library
+    except ImportError as error:
+        return f"{found} cannot be imported: {error}"
+    from pipelines.render.gsplat.library import unsuited
+
+    return unsuited(library) or found
 
 
 def meet(rank: int, port: int) -> float:

@@ -15,6 +15,7 @@ from harness.doctor.probe import MEETING_S
 
 PROBE = (sys.executable, "-m", "harness.doctor.probe")
 IMPORT_S = 120  # a cold disk reads torch for up to a minute
+GSPLAT = f"{sys.executable} -m pip install 'gsplat>=1.5'"
 INSTALL = f"{sys.executable} -m pip install 'torch>=2.9'"
 
 
@@ -37,7 +38,22 @@ def read_facts(facts: dict[str, Any]) -> list[Finding]:
     devices = facts["devices"]
     gpu = ", ".join(devices) if devices else "no GPU: process engine on gloo/CPU; results are padded"
     gloo = ok("gloo", "built in") if facts["gloo"] else missing("gloo", "this torch was built without it", INSTALL)
-    return [ok("torch", facts["version"]), ok("device", gpu), gloo]
+    return [ok("torch", facts["version"]), ok("device", gpu), gloo, gpu_path(facts)]
+
+
+def gpu_path(facts: dict[str, Any]) -> Finding:
+    """What of `device=cuda` can run here: one rank per GPU, NCCL between them, gsplat on them."""
+    devices, library = facts["devices"], str(facts.get("gsplat", ""))
+    if not devices:
+        return ok("device=cuda", "cannot run: no GPU. Its tests run on stand-ins; nothing measured here is a GPU's")
+    if not facts.get("nccl"):
+        return warn("device=cuda", "cannot run: this torch was built without NCCL", INSTALL)
+    if not library:
+        return warn("device=cuda", f"cannot render on {len(devices)} GPU(s): gsplat is not installed", GSPLAT)
+    if not library[0].isdigit() or " " in library:
+        return warn("device=cuda", f"cannot render: gsplat: {library}", GSPLAT)
+    ranks = f"device=cuda padded=false link=none ranks={len(devices)} arms=[barrier,quality]"
+    return ok("device=cuda", f"can run with up to {len(devices)} rank(s), gsplat {library}: {ranks}")
 
 
 def rendezvous(probe: Sequence[str] = PROBE, timeout_s: float = IMPORT_S + MEETING_S) -> Finding:

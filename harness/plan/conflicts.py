@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.plan.durations import Durations
+from odin.arriving import taken
 from odin.bitmap import count
 from odin.bound import adam_bound, selective_bound
 from odin.budget import Budget
@@ -69,7 +70,7 @@ class Conflict:
 def view_rows(recipe: GaussianSplatting) -> NDArray[np.int64]:
     """Rows in the scope of every training view, int64 [V]."""
     plain = Inflation.none(len(recipe.table))
-    return np.array([count(recipe.scope([view], plain)) for view in range(len(recipe.cameras))], np.int64)
+    return np.array([count(taken(recipe.scope([view], plain))) for view in range(len(recipe.cameras))], np.int64)
 
 
 def conflicts(recipe: GaussianSplatting, plan: Plan, budget: Budget) -> Iterator[Conflict]:
@@ -89,7 +90,7 @@ def _scopes(recipe: GaussianSplatting, plan: Plan, step: int) -> NDArray[np.uint
     level = np.zeros(len(recipe.table), np.uint8)
     shift, growth = (np.array([sum(part)]) for part in (zip(*moves, strict=True) if moves else ((0.0,), (0.0,))))
     inflation = Inflation(level=level, shift=shift, growth=growth)
-    return recipe.scope([int(v) for v in plan.views(step)], inflation)
+    return taken(recipe.scope([int(v) for v in plan.views(step)], inflation))
 
 
 def _move(recipe: GaussianSplatting, step: int) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from harness.config import Config
 from harness.measure.profile import Profile
 from harness.run.warmup import Calibration
+from odin.arriving import taken
 from odin.bitmap import row_ids
 from odin.budget import Budget
 from odin.comm.link import UNSHAPED, Link, link_for_exposure
@@ -187,7 +188,7 @@ def _row_prices(recipe: GaussianSplatting, profile: Profile, rows_of_views: NDAr
     keeper = Keeper()
     table = recipe.table
     for view in views:
-        scope = recipe.scope([int(view)], Inflation.none(len(table)))[0]
+        scope = taken(recipe.scope([int(view)], Inflation.none(len(table))))[0]
         frame = recipe.project(int(view), row_ids(scope, len(table)), keeper)
         recipe.render(frame, keeper)
         for phase in (Phase.COLOUR_BACKWARD, Phase.PROJECTION_BACKWARD):

@@ -82,4 +82,4 @@ def _gather(workload: Workload, runtime: Runtime, plan: Plan, next_step: int) ->
         plan=plan.digest(),
         manifest=workload.capture.manifest,
     )
-    return recipe.checkpoint(header, statistics.numpy(), learnt)
+    return recipe.checkpoint(header, statistics.cpu().numpy(), learnt)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from harness.run.seat import CudaSeat, HostSeat, Seat
 from harness.run.spec import RunSpec
 from odin.comm.gloo import GlooTransport, in_order_group
 from odin.comm.link import Link
@@ -35,9 +36,14 @@ class Group:
         self.spec, self.rank = spec, rank
         self.ranks = spec.config.engine.ranks
         torch.set_num_threads(1)
-        if self.ranks > 1:
+        engine = spec.config.engine
+        patience = timedelta(seconds=engine.timeout_s)
+        self.seat: Seat = HostSeat(self._stamped)
+        if self.ranks > 1 or engine.cuda:
             store = dist.FileStore(str(spec.rendezvous), self.ranks)
-            patience = timedelta(seconds=spec.config.engine.timeout_s)
+        if engine.cuda:
+            self.seat = CudaSeat(dist.PrefixStore("cuda", store), rank, self.ranks, engine.timeout_s)
+        if self.ranks > 1:
             dist.init_process_group("gloo", store=store, rank=rank, world_size=self.ranks, timeout=patience)
             self._in_order = in_order_group(store, rank, self.ranks, patience)
             dist.barrier()  # gloo starts its threads on first use
@@ -53,7 +59,11 @@ class Group:
             dist.barrier()
 
     def transport(self, name: str, link: Link, steps: int) -> Transport:
-        """A transport with fresh join stamps for one cell; all ranks call this together."""
+        """A transport for one cell; all ranks call this together."""
+        return self.seat.transport(name, link, steps)
+
+    def _stamped(self, name: str, link: Link, steps: int) -> Transport:
+        """Gloo with fresh join stamps."""
         if self.ranks == 1:
             return SingleRank()
         tag = f"odin-{self.spec.folder.name}-{name.replace(' ', '-')}"

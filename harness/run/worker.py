@@ -33,8 +33,8 @@ from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
+from odin.comm.link import UNSHAPED
 from odin.errors import OdinError
-from odin.keeper import Keeper, PaddedKeeper
 from odin.runtime import StepRecord
 from pipelines.export import write_ply
 from pipelines.render.cpu import warm_up as compile_renderer
@@ -44,6 +44,7 @@ from pipelines.render.cpu import warm_up as compile_renderer
 OVERRUN_LIMIT = 0.01
 ATTEMPTS = 2
 MORE_PADDING = 1.4
+BURN_IN_STEPS = 4
 
 
 class Overrun(Exception):
@@ -55,7 +56,7 @@ class Worker:
 
     def __init__(self, spec: RunSpec, group: Group) -> None:
         self.spec, self.group = spec, group
-        self.workload = load_workload(spec.config)
+        self.workload = replace(load_workload(spec.config), backend=group.seat.backend)
         self.store = CellStore(Path(spec.config.out))
         self._told = 0.0
         self.provenance = collect_provenance(started=now())  # of the code that was imported, not of a later tree
@@ -64,6 +65,7 @@ class Worker:
         """Compile, warm up, then run every cell; once more from the start if padding was too small."""
         self.group.tell(stage="compile")
         compile_renderer()
+        self._burn_in()
         self.initial = self._initial_quality()
         calibration = self._calibrate()
         try:
@@ -73,6 +75,19 @@ class Worker:
             self.group.tell(stage="more padding", stretch=stretch)
             wider = replace(calibration, stretch=stretch)
             self._cells(wider, last_attempt=True)
+
+    def _burn_in(self) -> None:
+        """Run what a seat wants to have run before clocks start; the models are thrown away."""
+        workload, seat = self.workload, self.group.seat
+        for name in seat.burn_in:
+            arm = arm_named(name)
+            recipe = workload.with_settings(workload.settings, BURN_IN_STEPS)
+            plan = workload.plan_for(arm, workload.settings, BURN_IN_STEPS)
+            transport = self.group.transport(f"burn-in {name}", UNSHAPED, BURN_IN_STEPS)
+            try:
+                execute(workload, arm, transport, seat.keeper(transport, None), recipe=recipe, plan=plan)
+            finally:
+                transport.close()
 
     def _initial_quality(self) -> Quality:
         renders = render_views(self.workload.recipe(), self.workload)
@@ -120,8 +135,8 @@ class Worker:
         cell, started = self.spec.cell(index), now()
         steps, padded = cell.config.scale.steps, cell.config.engine.padded
         stretch = calibration.stretch if padded else 1.0
-        keeper = PaddedKeeper(calibration.profile.stretched(stretch)) if padded else Keeper()
         transport = self.group.transport(f"cell-{index}", calibration.link.stretched(stretch), steps)
+        keeper = self.group.seat.keeper(transport, calibration.profile.stretched(stretch) if padded else None)
         self.group.tell(stage="cell", index=index, arm=cell.arm, repeat=cell.repeat, steps=steps)
         try:
             executed = execute(

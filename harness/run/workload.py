@@ -12,19 +12,20 @@ from harness.scenes.spec import Progress, SceneSpec
 from odin.arms import Arm
 from odin.plan import Plan
 from odin.planner import Frusta, build_plan
+from pipelines.backend import CPU, Backend
 from pipelines.capture import Capture
 from pipelines.reference.schedule import structural_schedule
 from pipelines.reference.settings import Settings
 from pipelines.reference.threedgs import GaussianSplatting
-from pipelines.render.cpu import CpuRenderer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One capture under one configuration; the same on every rank."""
+    """One capture under one configuration; the same on every rank, but for the place that a rank computes in."""
 
     config: Config
     capture: Capture
+    backend: Backend = CPU
 
     @property
     def settings(self) -> Settings:
@@ -55,7 +56,10 @@ class Workload:
     def with_settings(self, settings: Settings, steps: int) -> GaussianSplatting:
         """A fresh model under other settings or another length (the warm-up's)."""
         batch = self.config.engine.global_batch
-        return GaussianSplatting(self.capture, settings, CpuRenderer(), steps=steps, batch=batch)
+        backend = self.backend
+        return GaussianSplatting(
+            self.capture, settings, backend.renderer, steps=steps, batch=batch, place=backend.place
+        )
 
     def plan(self, arm: Arm) -> Plan:
         """The views of every step under the arm's order, with structural windows blocking."""

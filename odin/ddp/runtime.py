@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from odin.arms import Arm
+from odin.arriving import Scalar, mean
 from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.ddp.buckets import Buckets
@@ -123,17 +124,17 @@ class DdpRuntime(Runtime):
             knowledge=knowledge,
         )
 
-    def _unit(self, step: int) -> float:
-        """Project, render and go backward view by view; the mean loss."""
+    def _unit(self, step: int) -> list[Scalar]:
+        """Project, render and go backward view by view; the views' losses."""
         publication, views = self.publication, self.plan.units[step, self.transport.rank]
         publication.open(step)
         exchange = not publication.drops_gradient(step)
-        losses = []
+        losses: list[Scalar] = []
         for position, view in enumerate(views):
             rows = publication.rows_for(step, position)
             one = _View(self.recipe, self.keeper, publication.buckets, int(view), rows)
             losses.append(publication.buckets.train(one, exchange=exchange and position == len(views) - 1))
-        return float(np.mean(losses))
+        return losses
 
 
 class _View:
@@ -148,7 +149,7 @@ class _View:
     def forward(self) -> float:
         with self._buckets.inside.ours():
             self._frame = self._recipe.project(self._view, self._rows, self._keeper)
-            return self._recipe.render(self._frame, self._keeper)
+            return mean([self._recipe.render(self._frame, self._keeper)])
 
     def colours(self) -> torch.Tensor:
         return self._buckets.dense(

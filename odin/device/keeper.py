@@ -32,12 +32,12 @@ class StreamKeeper(Keeper):
 
     moments: monotonic seconds of `begin` and of every `now`, in order; what those return at once is when the host got
              there, which may be far ahead of the device
+    settle:  makes the arrivals of all collectives so far readable (`NcclTransport.settle`)
     """
 
-    def __init__(self, clock: EventClock) -> None:
+    def __init__(self, clock: EventClock, settle: Callable[[], None]) -> None:
         super().__init__()
-        self.moments: list[float] = []
-        self._clock = clock
+        self._clock, self._settle = clock, settle
         self._marks: list[Stamp] = []
         self._pairs: list[_Pair] = []
         self._entered = 0  # rows of `entries` that exist or are still to come
@@ -80,8 +80,8 @@ class StreamKeeper(Keeper):
         self._entered += rows
 
     def resolve(self) -> None:
-        """Read all events so far. Blocks, so only between steps where everything is published, and at the end; the
-        transport's `settle` comes first."""
+        """Read all events so far. Blocks, so only between steps where everything is published, and at the end."""
+        self._settle()
         self._clock.anchor()
         pairs, marks, current = self._pairs, self._marks, self.step
         self._pairs, self._marks = [], []

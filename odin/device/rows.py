@@ -1,4 +1,4 @@
-"""Torch twin of the row kernel for tensors on any device: dense Adam on any subset of rows and columns (D§5).
+"""Torch twin of the row kernel for tensors on any device: Adam on any subset of rows and columns (D§5).
 
 Same operations in the same order as `odin.rows`, one torch operation per rounding: fused ones (lerp, addcmul, addcdiv)
 round differently, and nvcc may contract a product and a sum only inside one kernel. So a row gets the same bits
@@ -117,6 +117,11 @@ def elements(offsets: torch.Tensor, ids: torch.Tensor, width: int) -> torch.Tens
     return (first[:, None] + torch.arange(width, device=ids.device)).view(-1)
 
 
+def _where(mask: torch.Tensor, new: DeviceMoments, old: DeviceMoments) -> DeviceMoments:
+    p, m, v = (torch.where(mask, a, b) for a, b in ((new.p, old.p), (new.m, old.m), (new.v, old.v)))
+    return DeviceMoments(p=p, m=m, v=v)
+
+
 def _adam(part: DeviceMoments, g: torch.Tensor, terms: _Terms) -> DeviceMoments:
     m = (g - part.m).mul_(_KEEP1).add_(part.m)
     v = (part.v * _B2).add_((g * g).mul_(_KEEP2))
@@ -131,15 +136,24 @@ def apply_gradient(
 
     gradient: flat float32 buffer, summed over ranks
     offsets:  int64 [G, N], position in `gradient` of a row's first column of each group
+
+    Selective Adam leaves rows that no view saw as they are; leaving them out instead would need their number.
     """
     terms = _Terms.of(update, rows)
     for ids in rows.chunks():
         g = _gather(gradient, offsets, rows, ids).mul_(terms.scale)
-        state.scatter(ids, rows.columns, _adam(state.gather(ids, rows.columns), g, terms))
+        old = state.gather(ids, rows.columns)
+        new = _adam(old, g, terms)
+        if update.visible is not None:
+            seen = gradient.index_select(0, offsets[update.visible].index_select(0, ids)) != 0
+            new = _where(seen[:, None], new, old)
+        state.scatter(ids, rows.columns, new)
 
 
 def apply_zero(state: DeviceMoments, update: Update, rows: DeviceRows) -> None:
-    """Zero-gradient Adam step of `rows`, in place: momentum only."""
+    """Zero-gradient Adam step of `rows`, in place: momentum only. Selective Adam takes none."""
+    if update.visible is not None:
+        return
     terms = _Terms.of(update, rows)
     for ids in rows.chunks():
         part = state.gather(ids, rows.columns)
@@ -152,8 +166,12 @@ def apply_correction(
     """Turn an already applied zero-gradient step into the real one (see `odin.rows.apply_correction`).
 
     Returns the number of rows touched as an int64 [] tensor on the device. Rows with a zero gradient keep their bits;
-    leaving them out of the computation instead would need their number on the host.
+    leaving them out of the computation instead would need their number on the host. Selective Adam took no step, so
+    this is the whole update.
     """
+    if update.visible is not None:
+        apply_gradient(state, update, rows, gradient, offsets)
+        return torch.full((), len(rows.ids), dtype=torch.int64, device=rows.ids.device)
     terms = _Terms.of(update, rows)
     count = torch.zeros((), dtype=torch.int64, device=rows.ids.device)
     for ids in rows.chunks():
@@ -165,7 +183,6 @@ def apply_correction(
         v = (g * g).mul_(_KEEP2).add_(part.v)
         m, v = _flush(m, m.abs()), _flush(v, v)
         p = (terms.step(part.m, part.v) - terms.step(m, v)).add_(part.p)
-        kept = [torch.where(touched, new, old) for new, old in ((p, part.p), (m, part.m), (v, part.v))]
-        state.scatter(ids, rows.columns, DeviceMoments(p=kept[0], m=kept[1], v=kept[2]))
+        state.scatter(ids, rows.columns, _where(touched, DeviceMoments(p=p, m=m, v=v), part))
         count += touched.sum()
     return count

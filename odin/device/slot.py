@@ -5,15 +5,23 @@ Legend: N rows, D columns, G groups, R rows of one call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from odin.device.rows import elements
 from odin.device.upload import to_device
 from odin.layout import ColumnLayout
+from odin.memory import Holding, MemoryCategory
 from odin.segments import SegmentSpec
+from odin.slot import Segment
+
+Ids = Callable[[NDArray[np.int32]], torch.Tensor]
+"""Rows as int64 on the device, without the host waiting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,49 +36,37 @@ class DeviceBlock:
 class DeviceSegmentSpec:
     """Blocks that travel together, in slot order."""
 
-    name: str
     blocks: tuple[DeviceBlock, ...]
 
     @classmethod
-    def of(cls, spec: SegmentSpec, device: torch.device) -> DeviceSegmentSpec:
+    def of(cls, spec: SegmentSpec, ids: Ids) -> DeviceSegmentSpec:
         """The same rows on a device; the host does not wait."""
-        blocks = (DeviceBlock(rows=to_device(b.rows, device, torch.int64), groups=b.groups) for b in spec.blocks)
-        return cls(name=spec.name, blocks=tuple(blocks))
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceSegment:
-    """A laid-out segment: elements start…stop-1 of the slot."""
-
-    spec: DeviceSegmentSpec
-    start: int
-    stop: int
-
-    @property
-    def name(self) -> str:
-        """Name on the timeline, e.g. `urgent`."""
-        return self.spec.name
+        return cls(blocks=tuple(DeviceBlock(rows=ids(b.rows), groups=b.groups) for b in spec.blocks))
 
 
 class DeviceSlot:
-    """One step's gradient and communication buffer. `values` is float32 [N·D]; `offsets` is int64 [G, N]."""
+    """One step's gradient and communication buffer. `values` is float32 [N·D]; `offsets` is int64 [G, N].
 
-    def __init__(self, rows: int, layout: ColumnLayout, device: torch.device) -> None:
+    ids: brings rows to the device; by default each call copies them
+    """
+
+    def __init__(self, rows: int, layout: ColumnLayout, device: torch.device, ids: Ids | None = None) -> None:
         self.layout = layout
+        self._ids = ids or partial(to_device, device=device, dtype=torch.int64)
         self.row_count = rows
         self.values = torch.zeros(rows * layout.columns, dtype=torch.float32, device=device)
         self.offsets = torch.zeros((len(layout.groups), rows), dtype=torch.int64, device=device)
-        self.segments: tuple[DeviceSegment, ...] = ()
+        self.segments: tuple[Segment, ...] = ()
 
-    def partition(self, specs: Sequence[DeviceSegmentSpec]) -> None:
+    def partition(self, specs: Sequence[SegmentSpec]) -> None:
         """Zero the slot and lay out segments in link order. They must cover every row of every group once."""
         self.values.zero_()
         segments, start = [], 0
         for spec in specs:
             begin = start
-            for block in spec.blocks:
+            for block in DeviceSegmentSpec.of(spec, self._ids).blocks:
                 start = self._place(block, start)
-            segments.append(DeviceSegment(spec=spec, start=begin, stop=start))
+            segments.append(Segment(spec=spec, start=begin, stop=start))
         if start != len(self.values):
             raise AssertionError(f"segments cover {start} of {len(self.values)} elements of the slot")
         self.segments = tuple(segments)
@@ -93,7 +89,27 @@ class DeviceSlot:
         total = self.values.index_select(0, index).add_(gradient.reshape(-1))
         self.values.index_copy_(0, index, total)
 
-    def slice(self, segment: DeviceSegment) -> torch.Tensor:
+    def mark(self, group: int, rows: torch.Tensor, visible: torch.Tensor) -> None:
+        """Count a view in column `group` of the `rows` that it draws (`visible`, bool [R])."""
+        self.add(group, rows, visible.float()[:, None])
+
+    def norms(self, rows: NDArray[np.int32], layout: ColumnLayout, scale: float) -> NDArray[np.float32]:
+        """‖g(p)‖ · scale of `rows` over the columns of `layout`, float32 [R], on the host. Blocks."""
+        ids = self._ids(rows)
+        index = [elements(self.offsets[g], ids, group.width) for g, group in enumerate(layout.groups)]
+        squares = [self.values[i].view(len(rows), -1).double().square().sum(dim=1) for i in index]
+        total: torch.Tensor = sum(squares[1:], squares[0])
+        norms: NDArray[np.float32] = (total.sqrt() * scale).float().cpu().numpy()
+        return norms
+
+    def holdings(self, values: MemoryCategory = MemoryCategory.GRADIENT) -> Iterator[Holding]:
+        """What the slot keeps (`odin.memory`); rows of segments are the host's."""
+        yield values, self.values
+        yield MemoryCategory.SLOT_OFFSETS, self.offsets
+        for segment in self.segments:
+            yield from segment.spec.holdings()
+
+    def slice(self, segment: Segment) -> torch.Tensor:
         """The segment's elements, sharing storage."""
         return self.values[segment.start : segment.stop]
 

@@ -27,7 +27,7 @@ from odin.model.scenario import Scenario
 from odin.recipe import Event, Reduce
 from odin.rows import Update
 from odin.segments import SegmentSpec
-from odin.slot import GradientSlot, Segment
+from odin.slot import GradientSlot, Segment, Slot
 from odin.table import ParameterTable
 
 LAYOUT = ColumnLayout(
@@ -128,7 +128,7 @@ class ModelTable(ParameterTable):
         self.moved = np.zeros(rows, np.int64)
         self._notes = notes
 
-    def apply_gradient(self, update: Update, ids: Ids, lo: int, hi: int, slot: GradientSlot) -> None:
+    def apply_gradient(self, update: Update, ids: Ids, lo: int, hi: int, slot: Slot) -> None:
         """See ParameterTable."""
         self._note("update", update, ids, slot, lo, hi)
         self.moved[ids] += lo == 0
@@ -138,13 +138,11 @@ class ModelTable(ParameterTable):
         self._note("zero", update, ids, None)
         self.moved[ids] += 1
 
-    def apply_correction(self, update: Update, ids: Ids, slot: GradientSlot) -> None:
+    def apply_correction(self, update: Update, ids: Ids, slot: Slot) -> None:
         """See ParameterTable."""
         self._note("correct", update, ids, slot)
 
-    def _note(
-        self, kind: str, update: Update, ids: Ids, slot: GradientSlot | None, lo: int = 0, hi: int = _GROUPS
-    ) -> None:
+    def _note(self, kind: str, update: Update, ids: Ids, slot: Slot | None, lo: int = 0, hi: int = _GROUPS) -> None:
         number = slot.number if isinstance(slot, ModelSlot) else None
         if len(ids):
             rows = as_rows(ids)

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odin.arms import Arm, Dispatch
+from odin.arriving import Scopes, taken
 from odin.audit import Auditor
 from odin.bitmap import row_ids
+from odin.bound import adam_bound, selective_bound
 from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.dispatch import Dispatcher
@@ -34,7 +36,7 @@ from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event, Frame, Recipe
 from odin.rows import Update
 from odin.segments import Part, SegmentSpec, two_buckets
-from odin.slot import GradientSlot, Segment
+from odin.slot import Segment, Slot
 
 
 class Publication(ABC):
@@ -57,11 +59,12 @@ class Publication(ABC):
         self.dispatcher = self._make_dispatcher()
         self.fallback: Publication | None = None  # takes over after a failed audit, until a structural event
         self.home: Publication | None = None  # of a fallback: the policy it stands in for
-        self.ledger = Ledger()
+        self.ledger = Ledger(make=recipe.table.make_slot)
         self.windows: list[Window] = []
         self.payload_bytes: dict[int, int] = {}
         self._specs: Sequence[SegmentSpec] = ()
         self._own_rows: list[NDArray[np.int32]] = []
+        self._ahead: dict[int, Scopes] = {}  # step → scopes of its own views, asked for where the host runs ahead
 
     runs_ahead = False  # nothing is waited for inside a step, so a rank may be up to a step ahead of another
 
@@ -79,6 +82,7 @@ class Publication(ABC):
         if not self.ledger.fits(len(table)):
             with self.keeper.phase(Phase.SLOTS, rows=len(table)):
                 self.ledger.resize(len(table), table.slot_layout)
+        self._ahead = {}
         if self.dispatcher is not None:
             self.dispatcher.reset()
 
@@ -90,12 +94,17 @@ class Publication(ABC):
         """Fix the partition of the step's slot before its first backward."""
         self._own_rows = []
         self._partition(step, self._two_buckets())
+        if self.recipe.table.host_ahead:
+            self._look_ahead(step)
 
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:
         """Rows to project for the view at `position` of this rank's unit, int32, ascending. Without scopes they
-        are culled here, for all views of the unit in one call, from values that no view of it will see change."""
+        are culled here, for all views of the unit in one call, from values that no view of it will see change; where
+        the host runs ahead they were asked for a step ago."""
         if not self._own_rows:
-            self._own_rows = self._culled(self.plan.units[step, self.unit_of(step)])
+            asked = self._ahead.pop(step, None)
+            views = self.plan.units[step, self.unit_of(step)]
+            self._own_rows = self._culled(views) if asked is None else self._rows_of(asked)
         return self._own_rows[position]
 
     def before_projection(self, step: int, position: int) -> None:
@@ -202,7 +211,7 @@ class Publication(ABC):
         """Whether the step densifies: its gradient is thrown away, as upstream, and nothing is exchanged."""
         return Event.DENSIFY in self.recipe.events_after(step)
 
-    def slot(self, step: int) -> GradientSlot:
+    def slot(self, step: int) -> Slot:
         """The slot that the step's gradient is accumulated in."""
         return self.ledger.slot(step)
 
@@ -213,8 +222,29 @@ class Publication(ABC):
     def _culled(self, views: Sequence[int] | NDArray[np.integer]) -> list[NDArray[np.int32]]:
         rows = len(self.recipe.table)
         with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
-            scopes = self.recipe.scope([int(v) for v in views], Inflation.none(rows))
-            return [row_ids(bits, rows) for bits in scopes]
+            return self._rows_of(self.recipe.scope([int(v) for v in views], Inflation.none(rows)))
+
+    def _rows_of(self, scopes: Scopes) -> list[NDArray[np.int32]]:
+        return [row_ids(bits, len(self.recipe.table)) for bits in taken(scopes)]
+
+    def _look_ahead(self, step: int) -> None:
+        """Ask for the scopes of the own views of the step after `step`, whose values are still to change."""
+        if step == self.plan.steps - 1 or self.plan.blocking[step]:
+            return
+        rows, (shift, growth) = len(self.recipe.table), self._outstanding(step)
+        inflation = Inflation(level=np.zeros(rows, np.uint8), shift=np.array([shift]), growth=np.array([growth]))
+        views = [int(v) for v in self.plan.units[step + 1, self.unit_of(step + 1)]]
+        with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
+            self._ahead[step + 1] = self.recipe.scope(views, inflation)
+
+    def _outstanding(self, step: int) -> tuple[float, float]:
+        """How far values may still move between the opening of a step and its successor's reads."""
+        return self._moves(step, self.recipe.table.t + 1)
+
+    def _moves(self, step: int, t: int) -> tuple[float, float]:
+        """Bounds on the movement of centres and log-scales in one update."""
+        bound = selective_bound(t) if self.recipe.table.selective else adam_bound(t)
+        return self.recipe.displacement(step, bound)
 
     def _partition(self, step: int, specs: Sequence[SegmentSpec]) -> None:
         """Lay the step's slot out. Segments of its early launches are entered into the ledger at their points."""

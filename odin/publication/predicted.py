@@ -21,6 +21,12 @@ class PredictedPublication(Publication):
 
     runs_ahead = True
 
+    def _outstanding(self, step: int) -> tuple[float, float]:
+        """What turns the predecessor's predicted step into the real one, and the step's own predicted step."""
+        t = self.recipe.table.t
+        before, own = self._moves(max(step - 1, 0), max(t, 1)), self._moves(step, t + 1)
+        return 2 * before[0] + own[0], 2 * before[1] + own[1]
+
     def _open_window(self, step: int) -> None:
         """Predict the step."""
         rows = len(self.recipe.table)

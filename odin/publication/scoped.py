@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.arriving import Scopes, taken
 from odin.bitmap import row_ids, summary
-from odin.bound import adam_bound, selective_bound
 from odin.hazards import NONE, Hazards, classify
 from odin.inflation import Inflation
 from odin.memory import Holding, MemoryCategory
@@ -25,8 +25,10 @@ from odin.publication.base import Publication
 from odin.publication.layout import NO_CUT, Classes, Cut, Cutting, lay_out
 from odin.publication.window import Window, WindowState, state_of
 from odin.rows import Update
+from odin.slot import Slot
 
 Bits = NDArray[np.uint64]
+NOWHERE = -1  # no step
 
 
 class ScopedPublication(Publication):
@@ -37,6 +39,8 @@ class ScopedPublication(Publication):
         self._scopes: dict[int, Bits] = {}  # step → packed scopes of its views in unit order, [B, K]
         self._written: dict[int, Bits] = {}  # step → W⁺, [K]
         self._sizes: dict[int, tuple[NDArray[np.int64], int]] = {}  # step → rows in each of its scopes [B], and in W⁺
+        self._asked: dict[int, Scopes] = {}  # step → scopes that the host has not taken yet
+        self._uncut = NOWHERE
         self._hazards: Hazards | None = None
         self._cut = NO_CUT
 
@@ -44,15 +48,31 @@ class ScopedPublication(Publication):
         """Scopes of the next two steps, afresh from fully published state."""
         super().restart(step)
         self._scopes, self._written, self._sizes = {}, {}, {}
+        self._asked, self._uncut = {}, NOWHERE
         if step < self.plan.steps:
             self._scope(step, Inflation.none(len(self.recipe.table)))
             self._scope_successor(step, self.recipe.table.t + 1)
 
     def open(self, step: int) -> None:
-        """Cut the step by what its successor reads; in two plain buckets where the window is blocking."""
+        """Cut the step by what its successor reads; in two plain buckets where the window is blocking. A host that runs
+        ahead cuts when the slot is needed, with the views' forward passes in front of the device."""
         if self.blocked(step):
             super().open(step)
-            return
+        elif self.recipe.table.host_ahead:
+            self._uncut = step
+        else:
+            self._cut_by_reads(step)
+
+    def slot(self, step: int) -> Slot:
+        """The step's slot, cut."""
+        if self._uncut == step:
+            self._uncut = NOWHERE
+            self._cut_by_reads(step)
+        return super().slot(step)
+
+    def _cut_by_reads(self, step: int) -> None:
+        self._take(step)
+        self._take(step + 1)
         with self.keeper.phase(Phase.HAZARDS, rows=len(self.recipe.table)):
             self._cut, self._hazards = self.recipe.table.once(lambda: self._compare(step))
             self.transport.agree(step, self._cut.digest)
@@ -88,6 +108,7 @@ class ScopedPublication(Publication):
 
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:
         """The view's scope, fixed one step ago; it contains every row the view can touch."""
+        self._take(step)
         index = self.unit_of(step) * self.plan.views_per_unit + position
         return row_ids(self._scopes[step][index], len(self.recipe.table))
 
@@ -179,13 +200,21 @@ class ScopedPublication(Publication):
         level = np.zeros(len(self.recipe.table), np.uint8)
         self._scope(step + 1, Inflation(level=level, shift=np.array([shift]), growth=np.array([growth])))
 
-    def _moves(self, step: int, t: int) -> tuple[float, float]:
-        bound = selective_bound(t) if self.recipe.table.selective else adam_bound(t)
-        return self.recipe.displacement(step, bound)
-
     def _scope(self, step: int, inflation: Inflation) -> None:
         views = [int(v) for v in self.plan.views(step)]
         with self.keeper.phase(Phase.SCOPES, rows=len(self.recipe.table) * len(views)):
-            self._scopes[step] = self.recipe.scope(views, inflation)
-            self._written[step], sizes, written = summary(self._scopes[step])
-            self._sizes[step] = (sizes, written)
+            scopes = self.recipe.scope(views, inflation)
+            if self.recipe.table.host_ahead:
+                self._asked[step] = scopes
+            else:
+                self._enter(step, scopes)
+
+    def _enter(self, step: int, scopes: Scopes) -> None:
+        self._scopes[step] = taken(scopes)
+        self._written[step], sizes, written = summary(self._scopes[step])
+        self._sizes[step] = (sizes, written)
+
+    def _take(self, step: int) -> None:
+        """From here on the step's scopes are known to the host."""
+        if step in self._asked:
+            self._enter(step, self._asked.pop(step))

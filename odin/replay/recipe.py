@@ -24,7 +24,7 @@ from odin.recipe import Event, Recipe, Reduce
 from odin.replay.trajectory import Bits, Trajectory
 from odin.rows import Update
 from odin.segments import SegmentSpec
-from odin.slot import GradientSlot, Segment
+from odin.slot import GradientSlot, Segment, Slot
 from odin.table import ParameterTable
 
 Ids = NDArray[np.int32]
@@ -78,13 +78,13 @@ class ReplayTable(ParameterTable):
     def __len__(self) -> int:
         return self._rows if hasattr(self, "_rows") else 0
 
-    def apply_gradient(self, update: Update, ids: Ids, lo: int, hi: int, slot: GradientSlot) -> None:
+    def apply_gradient(self, update: Update, ids: Ids, lo: int, hi: int, slot: Slot) -> None:
         """There are no values."""
 
     def apply_zero(self, update: Update, ids: Ids) -> None:
         """There are no values."""
 
-    def apply_correction(self, update: Update, ids: Ids, slot: GradientSlot) -> None:
+    def apply_correction(self, update: Update, ids: Ids, slot: Slot) -> None:
         """There are no values."""
 
 

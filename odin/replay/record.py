@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.arriving import mean, taken
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.phases import Phase
@@ -30,7 +31,7 @@ class RecordingRecipe:
 
     def scope(self, views: Sequence[int], inflation: Inflation) -> Bits:
         """The scopes of the next step that has none yet."""
-        bits = self.inner.scope(views, inflation)
+        bits = taken(self.inner.scope(views, inflation))
         self._scoped += 1
         if [int(v) for v in self._plan.views(self._scoped)] != list(views):
             raise AssertionError(f"scopes of {list(views)} are not those of step {self._scoped}")
@@ -39,14 +40,14 @@ class RecordingRecipe:
 
     def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> Frame:
         """Also keeps what a waiting arm would have culled: what is pending lies outside the view either way."""
-        cull = self.inner.scope([view], Inflation.none(len(self.inner.table)))[0]
+        cull = taken(self.inner.scope([view], Inflation.none(len(self.inner.table))))[0]
         self.trajectory.culls[keeper.step, view] = cull
         return self.inner.project(view, rows, keeper)
 
     def render(self, frame: Frame, keeper: Keeper) -> float:
         """Also keeps the amounts of work that the phases state."""
         first = len(keeper.entries)
-        loss = self.inner.render(frame, keeper)
+        loss = mean([self.inner.render(frame, keeper)])
         works = {e.name: e.work for e in keeper.entries[first:] if e.kind == "phase"}
         blend, key = works[Phase.BLEND.value], (keeper.step, frame.view)
         self.trajectory.views[key] = ViewWork(entries=blend.entries, fragments=blend.fragments, pixels=blend.pixels)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.arriving import taken
 from odin.bitmap import words
 from odin.inflation import Inflation
 from odin.keeper import Keeper
@@ -36,14 +37,14 @@ class SharedRecipe:
     def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
         """Scopes of a whole step: each rank culls its part of the views."""
         if len(views) != self._batch or self._meeting.ranks == 1:
-            return self.inner.scope(views, inflation)
+            return taken(self.inner.scope(views, inflation))
         rows = len(self._table)
         bits = self._table.once(lambda: np.empty((len(views), words(rows)), np.uint64))
         mine = part_of(len(views), self._table.rank, self._meeting.ranks)
 
         def cull() -> None:
             if views[mine]:
-                bits[mine] = self.inner.scope(views[mine], inflation)
+                bits[mine] = taken(self.inner.scope(views[mine], inflation))
 
         self._meeting.together(cull)
         return bits

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from odin.errors import RunError
 from odin.rows import Update
 from odin.shared.meeting import Meeting, part_of
-from odin.slot import GradientSlot
+from odin.slot import Slot
 from odin.table import ParameterTable
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class SharedTable(ParameterTable):
             self.evidence = self.once(lambda: np.full(len(self), np.nan, np.float32))
         return self.evidence
 
-    def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: GradientSlot) -> None:
+    def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: Slot) -> None:
         """See ParameterTable."""
         mine, step = self._mine(ids), super().apply_gradient
         self._meeting.together(lambda: step(update, mine, lo, hi, slot))
@@ -70,12 +70,12 @@ class SharedTable(ParameterTable):
         mine, step = self._mine(ids), super().apply_zero
         self._meeting.together(lambda: step(update, mine))
 
-    def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: GradientSlot) -> None:
+    def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: Slot) -> None:
         """See ParameterTable."""
         mine, step = self._mine(ids), super().apply_correction
         self._meeting.together(lambda: step(update, mine, slot))
 
-    def remember(self, ids: NDArray[np.int32], slot: GradientSlot, scale: float) -> None:
+    def remember(self, ids: NDArray[np.int32], slot: Slot, scale: float) -> None:
         """See ParameterTable."""
         mine, step = self._mine(ids), super().remember
         self._meeting.together(lambda: step(mine, slot, scale))
@@ -104,7 +104,7 @@ class SharedTable(ParameterTable):
 
     def _adopt(self, source: ParameterTable) -> None:
         self.parameters, self.m, self.v = source.parameters, source.m, source.v
-        self.moments, self.every_row, self.evidence = source.moments, source.every_row, source.evidence
+        self._moments, self.every_row, self.evidence = source.moments, source.every_row, source.evidence
 
     def _require_equal(self, first: ParameterTable) -> None:
         pairs = (

@@ -15,26 +15,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.arriving import Scalar, Scopes, taken
+from odin.bitmap import row_ids
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.phases import Phase
 from odin.publication.knowledge import Knowledge
 from odin.recipe import Event, Reduce
-from odin.table import ParameterTable
 from pipelines.camera import Camera
 from pipelines.capture import Capture
 from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, F_DC, F_REST, GEOMETRY, OPACITY, ROTATION, SCALE, XYZ
+from pipelines.place import HOST, Place, Rows
 from pipelines.reference.densify import densify, reset_opacity
 from pipelines.reference.initialise import initial_parameters, scene_extent
 from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
-from pipelines.render.cull import cull_many, cull_packed, pack_cameras
 from pipelines.render.protocol import Bins, BlendGradients, Projection, Renderer
-from pipelines.render.ssim import l1_dssim
 
 LAYOUT = ColumnLayout(
     groups=(
@@ -49,7 +49,8 @@ class GaussianFrame:
     """A view on its way through a step: private leaves of its rows, and what each call left for the next."""
 
     view: int
-    rows: NDArray[np.int32]
+    place: Place
+    rows: Rows
     geometry: torch.Tensor
     projection: Projection
     bins: Bins
@@ -61,55 +62,66 @@ class GaussianFrame:
     fragments: int = 0
 
     @property
-    def visible(self) -> NDArray[np.bool_]:
-        """Rows with a radius above 0, [M]."""
-        return self.projection.radii.numpy() > 0
+    def visible(self) -> Rows:
+        """Rows with a radius above 0, bool [M]."""
+        return self.place.array(self.projection.radii > 0)
 
     @property
-    def active(self) -> NDArray[np.bool_]:
+    def active(self) -> Rows:
         """Rows that reached a live pixel, [M]: the rows with a gradient, up to a few per view (SCOPES.md)."""
         assert self.gradients is not None
-        return self.gradients.contributed.numpy()
+        return self.place.array(self.gradients.contributed)
 
 
 class GaussianSplatting:
-    """3DGS with Adam, densification and opacity reset, on one table of parameters."""
+    """3DGS with Adam, densification and opacity reset, on one table of parameters.
+
+    place: where the table and the photos are; the renderer's too
+    """
 
     kinds: Mapping[str, slice] = MappingProxyType(
         {"xyz": XYZ, "scale": SCALE, "rotation": ROTATION, "opacity": OPACITY, "f_dc": F_DC, "f_rest": F_REST}
     )
 
-    def __init__(self, capture: Capture, settings: Settings, renderer: Renderer, *, steps: int, batch: int) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        settings: Settings,
+        renderer: Renderer,
+        *,
+        steps: int,
+        batch: int,
+        place: Place = HOST,
+    ) -> None:
         self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
+        self.place = place
         self.cameras = [capture.cameras[i] for i in capture.train]
-        self._packed = pack_cameras(self.cameras)
-        self._photos = capture.photos
+        self._eyes, self._photos = place.eyes(self.cameras), place.photos(capture)
         self._batch, self._budget = batch, steps * batch
         self.extent = scene_extent(self.cameras)
         self.schedule: StructuralSchedule = structural_schedule(settings, steps, batch)
-        self.background = torch.zeros(3)
+        self.background = torch.zeros(3, device=place.device)
         self.degree = 0
         self.resets = 0
         parameters = initial_parameters(capture, settings)
         order = morton_order(parameters[:, XYZ].numpy())
-        self.table = ParameterTable(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
+        self.table = place.table(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
         self._observing = True
-        self.statistics = DensificationStatistics(len(self.table))
+        self.statistics = place.statistics(len(self.table))
 
     def replica(self) -> GaussianSplatting:
         """Another model in the same state. What never changes (cameras, photos, schedule) is the same object."""
         other = copy.copy(self)
         other.table = self.table.copy()
-        other.statistics = DensificationStatistics(len(self.table))
+        other.statistics = self.place.statistics(len(self.table))
         other.statistics.local.copy_(self.statistics.local)
         return other
 
     # Scopes -------------------------------------------------------------------------------------------------
 
-    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
+    def scope(self, views: Sequence[int], inflation: Inflation) -> Scopes:
         """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, uint64 [V, words(N)]."""
-        geometry = self.table.moments.p[:, GEOMETRY]  # the parameters' storage; no torch call
-        return cull_packed(geometry, self._packed[np.asarray(views)], inflation)
+        return self.place.scope(self.table, GEOMETRY, self._eyes, views, inflation)
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         """Ball radius of the centre (√3 · lr · bound) and growth of the log-scale of one update."""
@@ -122,19 +134,20 @@ class GaussianSplatting:
         """Gather the geometry of `rows` into a private leaf, project and bin it."""
         camera = self.cameras[view]
         with keeper.phase(Phase.PROJECT, rows=len(rows)):
-            geometry = self.table.parameters[torch.from_numpy(rows), GEOMETRY].requires_grad_()
+            ids = self.place.rows(rows)
+            geometry = self.table.parameters[self.place.index(ids), GEOMETRY].requires_grad_()
             projection = self.renderer.project(geometry, camera)
         with keeper.phase(Phase.BIN, rows=len(rows)) as work:
             bins = self.renderer.bin(projection, camera)
             work.entries = bins.entries
-        return GaussianFrame(view=view, rows=rows, geometry=geometry, projection=projection, bins=bins)
+        return GaussianFrame(view=view, place=self.place, rows=ids, geometry=geometry, projection=projection, bins=bins)
 
-    def render(self, frame: GaussianFrame, keeper: Keeper) -> float:
+    def render(self, frame: GaussianFrame, keeper: Keeper) -> Scalar:
         """Colour, blend, loss, and the blend's backward to screen space."""
         camera = self.cameras[frame.view]
         pixels = camera.width * camera.height
         with keeper.phase(Phase.COLOUR, rows=len(frame.rows)):
-            frame.sh = self.table.parameters[torch.from_numpy(frame.rows), COLOUR].requires_grad_()
+            frame.sh = self.table.parameters[self.place.index(frame.rows), COLOUR].requires_grad_()
             frame.rgb = self.renderer.colour(frame.geometry, frame.sh, camera, self.degree)
         with keeper.phase(Phase.BLEND, rows=len(frame.rows), pixels=pixels) as work:
             blended = self.renderer.blend(frame.projection, frame.bins, frame.rgb, camera, self.background)
@@ -142,22 +155,22 @@ class GaussianSplatting:
             work.entries, work.fragments = frame.bins.entries, blended.fragments
         with keeper.phase(Phase.LOSS, pixels=pixels):
             photo = self._photos[frame.view]
-            loss, gradient = l1_dssim(blended.image, photo, self.settings.lambda_dssim)
+            loss, gradient = self.renderer.loss(blended.image, photo, self.settings.lambda_dssim)
         with keeper.phase(Phase.BLEND_BACKWARD, rows=len(frame.rows), pixels=pixels) as work:
             frame.gradients = self.renderer.blend_backward(frame.projection, frame.bins, frame.rgb, blended, gradient)
             work.entries, work.fragments = frame.bins.entries, blended.fragments
-        return loss
+        return self.place.scalar(loss)
 
-    def backward_colours(self, frame: GaussianFrame) -> NDArray[np.float32]:
+    def backward_colours(self, frame: GaussianFrame) -> Rows:
         """SH gradient, float32 [M, 48]; the view direction's share is kept for the geometry."""
         assert frame.rgb is not None and frame.sh is not None and frame.gradients is not None
         sh, direction = torch.autograd.grad(
             frame.rgb, [frame.sh, frame.geometry], frame.gradients.rgb, retain_graph=True, allow_unused=True
         )
         frame.direction_gradient = direction
-        return sh.numpy()
+        return self.place.array(sh)
 
-    def backward_geometry(self, frame: GaussianFrame) -> NDArray[np.float32]:
+    def backward_geometry(self, frame: GaussianFrame) -> Rows:
         """Geometry gradient, float32 [M, 11]; gathers densification statistics on the way."""
         projection, gradients = frame.projection, frame.gradients
         assert gradients is not None
@@ -168,17 +181,10 @@ class GaussianSplatting:
         )
         if frame.direction_gradient is not None:
             geometry = geometry + frame.direction_gradient
-        self._observe(frame, gradients.means2d, self.cameras[frame.view])
-        return geometry.numpy()
-
-    def _observe(self, frame: GaussianFrame, means2d: torch.Tensor, camera: Camera) -> None:
-        """Upstream's statistic is the norm of the gradient in normalised device coordinates."""
-        if not self._observing:
-            return
-        half = np.array([camera.width / 2, camera.height / 2], np.float32)
-        ndc = means2d.numpy() * half
-        norms = np.sqrt(ndc[:, 0] * ndc[:, 0] + ndc[:, 1] * ndc[:, 1])
-        self.statistics.add(frame.rows, norms, frame.visible)
+        if self._observing:
+            camera = self.cameras[frame.view]
+            self.statistics.observe(frame.rows, gradients.means2d, frame.visible, (camera.width, camera.height))
+        return self.place.array(geometry)
 
     @contextmanager
     def unobserved(self) -> Iterator[None]:
@@ -200,12 +206,20 @@ class GaussianSplatting:
     def image(self, camera: Camera) -> NDArray[np.float32]:
         """Render any camera from the current table, float32 [height, width, 3], for evaluation."""
         geometry = self.table.parameters[:, GEOMETRY]
-        mask = cull_many(geometry.numpy(), [camera], Inflation.none(len(geometry)))[0]
-        rows = torch.from_numpy(np.flatnonzero(mask))
+        rows = self.place.index(self.place.rows(self._drawn(camera)))
         projection = self.renderer.project(geometry[rows], camera)
         bins = self.renderer.bin(projection, camera)
         rgb = self.renderer.colour(geometry[rows], self.table.parameters[rows, COLOUR], camera, self.degree)
-        return self.renderer.blend(projection, bins, rgb, camera, self.background).image.numpy()
+        image: NDArray[np.float32] = (
+            self.renderer.blend(projection, bins, rgb, camera, self.background).image.cpu().numpy()
+        )
+        return image
+
+    def _drawn(self, camera: Camera) -> NDArray[np.int32]:
+        """Rows that may touch a tile now."""
+        rows = len(self.table)
+        bits = taken(self.place.scope(self.table, GEOMETRY, self.place.eyes([camera]), [0], Inflation.none(rows)))
+        return row_ids(bits[0], rows)
 
     # Optimizer and structure ----------------------------------------------------------------------------------
 
@@ -239,22 +253,24 @@ class GaussianSplatting:
 
     def _densify(self, version: int) -> None:
         self.table.replace(*self.table.once(lambda: self._grown(version)))
-        self.statistics = DensificationStatistics(len(self.table))
+        self.statistics = self.place.statistics(len(self.table))
 
     def _grown(self, version: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, NDArray[np.int64]]:
         """Parameters and moments after clone, split, prune and reorder, and the row that each continues."""
         table = self.table
-        norm = DensificationStatistics.mean_norm(self.statistics.local.numpy())
+        norm = DensificationStatistics.mean_norm(self.statistics.sums())
         rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
-        result = densify(table.parameters.numpy(), norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
+        result = densify(table.values(), norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
         order = morton_order(result.parameters[:, XYZ])
-        source = torch.from_numpy(result.source[order])
-        fresh = (source < 0)[:, None]
-        m, v = (torch.where(fresh, 0.0, old[source.clamp(min=0)]) for old in (table.m, table.v))
-        return torch.from_numpy(result.parameters[order]), m, v, source.numpy()
+        source = result.source[order]
+        kept = torch.from_numpy(source).to(self.place.device)
+        m, v = (torch.where((kept < 0)[:, None], 0.0, old[kept.clamp(min=0)]) for old in (table.m, table.v))
+        return torch.from_numpy(result.parameters[order]).to(self.place.device), m, v, source
 
     def _reset_opacity(self) -> None:
-        reset_opacity(self.table.parameters.numpy(), self.settings)
+        values = self.table.values()
+        reset_opacity(values, self.settings)
+        self.table.parameters[:, OPACITY] = torch.from_numpy(values[:, OPACITY]).to(self.place.device)
         self.table.m[:, OPACITY] = 0.0
         self.table.v[:, OPACITY] = 0.0
         self.resets += 1
@@ -277,10 +293,11 @@ class GaussianSplatting:
     def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
         """Continue from a checkpoint. The summed statistics go to one rank, the others start from zero."""
         header = checkpoint.header
-        p, m, v = (torch.from_numpy(a.copy()) for a in (checkpoint.parameters, checkpoint.m, checkpoint.v))
+        arrays = (checkpoint.parameters, checkpoint.m, checkpoint.v)
+        p, m, v = (torch.from_numpy(a.copy()).to(self.place.device) for a in arrays)
         self.table.replace(p, m, v)
         self.table.t = header.t
         self.degree, self.resets = header.sh_degree, header.resets
-        self.statistics = DensificationStatistics(len(self.table))
+        self.statistics = self.place.statistics(len(self.table))
         if first_rank:
             self.statistics.local.copy_(torch.from_numpy(checkpoint.statistics))

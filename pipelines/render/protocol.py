@@ -105,3 +105,9 @@ class Renderer(Protocol):
     ) -> BlendGradients:
         """Backward of `blend` for dL/dimage, float32 [H, W, 3]; uses the forward's lists, never culls again."""
         ...
+
+    def loss(self, image: torch.Tensor, photo: Any, weight: float) -> tuple[float | torch.Tensor, torch.Tensor]:
+        """The photometric loss (1 - weight)·L1 + weight·(1 - SSIM) and its gradient, float32 [H, W, 3].
+
+        photo: float32 [H, W, 3], 0…1, as the backend's place keeps it. A tensor [] where the host need not know."""
+        ...

@@ -92,6 +92,8 @@ def test_a_value_that_hydra_cannot_read_is_one_paragraph(word: str) -> None:
     assert len(str(caught.value)) < 700
 
 
+CUDA = Engine(device="cuda", padded=False)
+PLAIN = Link(name="none", exposed_share=0.0)
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Scale(steps=0), "scale.steps=0 .* at least 1"),
     (lambda: Scale(steps=-5), "scale.steps=-5"),
@@ -104,6 +106,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Engine(timeout_s=0.0), "engine.timeout_s=0"),
     (lambda: Engine(timeout_s=float("nan")), "engine.timeout_s=NaN"),
     (lambda: Engine(name="slurm"), "engine.name=slurm .*process"),
+    (lambda: Engine(device="tpu"), "engine.device=tpu .*cpu, cuda"),
+    (lambda: Engine(device="cuda"), "with engine.device=cuda.* write device=cuda padded=false link=none"),
+    (lambda: Config(engine=CUDA), "link=exposed-295 is refused: expected link=none with engine.device=cuda"),
+    (lambda: Config(engine=CUDA, link=PLAIN), r"study.arms=\[predicted\] .* use predicted:audit=0:dispatch=static"),
     (lambda: Scene(test_every=-1), "scene.test_every=-1"),
     (lambda: Scene(test_every=1), "scene.test_every=1 .*no view to train on"),
     (lambda: Scene(path=""), "scene= .*folder"),

@@ -114,11 +114,32 @@ def test_lpips(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_of_torch() -> None:
-    with_gpu = ranks.read_facts({"version": "2.9", "devices": ["H200", "H200"], "gloo": True})
-    assert [finding.found for finding in with_gpu] == ["2.9", "H200, H200", "built in"]
+    with_gpu = ranks.read_facts(
+        {"version": "2.9", "devices": ["H200", "H200"], "gloo": True, "nccl": True, "gsplat": "1.5.3"}
+    )
+    assert [finding.found for finding in with_gpu[:3]] == ["2.9", "H200, H200", "built in"]
+    assert "up to 2 rank(s), gsplat 1.5.3: device=cuda padded=false link=none ranks=2" in with_gpu[3].found
     without = ranks.read_facts({"version": "2.9", "devices": [], "gloo": False})
     assert without[1].found == "no GPU: process engine on gloo/CPU; results are padded"
     assert without[2].state is State.MISSING
+    assert without[3].state is State.OK
+    assert "cannot run: no GPU" in without[3].found
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"nccl": False, "gsplat": "1.5.3"}, "without NCCL"),
+        ({"nccl": True, "gsplat": ""}, "gsplat is not installed"),
+        ({"nccl": True, "gsplat": "1.5.3 cannot be imported: no CUDA_HOME"}, "no CUDA_HOME"),
+        ({"nccl": True, "gsplat": "its version is 1.4.0, older than 1.5"}, "older than 1.5"),
+    ],
+)
+def test_what_keeps_a_gpu_from_being_used_is_told(facts: dict, says: str) -> None:
+    finding = ranks.gpu_path({"devices": ["H200"], **facts})
+    assert finding.state is State.WARN
+    assert says in finding.found
+    assert "pip install" in finding.fix
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ scene.path scene.images scene.test_every scene.skip_missing
 pipeline.name pipeline.source pipeline.optimizer pipeline.densify pipeline.sh_degree pipeline.lambda_dssim
 pipeline.initial_subsample pipeline.perturb pipeline.densification_floor_steps pipeline.sh_floor_steps
 pipeline.reset_floor_steps pipeline.densify_every pipeline.densify_at pipeline.reset_at pipeline.sh_at
-engine.name engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.padding_reserve engine.reduce
-compute.name compute.scale_rows compute.scale_pixels compute.overlap_slowdown
+engine.name engine.device engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.padding_reserve
+engine.reduce compute.name compute.scale_rows compute.scale_pixels compute.overlap_slowdown
 cluster.name link.name link.exposed_share link.alpha_s scale.steps
 study.name study.arms study.mirrored study.regions seed out
 """

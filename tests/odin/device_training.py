@@ -12,11 +12,13 @@ import torch
 
 from odin.comm.transport import Handle
 from odin.device.rows import DeviceMoments, DeviceRows, apply_gradient, apply_zero
-from odin.device.slot import DeviceBlock, DeviceSegment, DeviceSegmentSpec, DeviceSlot
+from odin.device.slot import DeviceSlot
 from odin.device.upload import to_device
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.phases import Phase
 from odin.rows import Update
+from odin.segments import Block, SegmentSpec
+from odin.slot import Segment
 from tests.odin.standins import Rank
 
 LAYOUT = ColumnLayout(
@@ -41,7 +43,7 @@ class DeviceTraining:
         p = torch.from_numpy(start).to(device)
         self.state = DeviceMoments(p=p, m=torch.zeros_like(p), v=torch.zeros_like(p))
         self.slots = [DeviceSlot(N, LAYOUT, device) for _ in range(2)]
-        self.pending: deque[tuple[Update, DeviceSlot, deque[tuple[DeviceSegment, Handle, torch.Tensor]]]] = deque()
+        self.pending: deque[tuple[Update, DeviceSlot, deque[tuple[Segment, Handle, torch.Tensor]]]] = deque()
 
     def ids(self, mask: np.ndarray) -> torch.Tensor:
         return to_device(np.flatnonzero(mask), self.rank.streams.device, torch.int64)
@@ -51,9 +53,10 @@ class DeviceTraining:
         scope = self.scopes[t]
         following = self.scopes[t + 1] if t + 1 < len(self.scopes) else np.ones(N, bool)
         urgent, slot = scope & following, self.slots[t % 2]
-        rows = {"urgent": self.ids(urgent), "rest": self.ids(~urgent)}
-        blocks = {name: (DeviceBlock(rows=ids, groups=(0, 1)),) for name, ids in rows.items()}
-        slot.partition([DeviceSegmentSpec(name=name, blocks=held) for name, held in blocks.items()])
+        rows = {"urgent": self.ids(urgent)}
+        masks = {"urgent": urgent, "rest": ~urgent}
+        blocks = {k: (Block(rows=np.flatnonzero(m).astype(np.int32), groups=(0, 1)),) for k, m in masks.items()}
+        slot.partition([SegmentSpec(name=name, blocks=held) for name, held in blocks.items()])
         self.publish("urgent")
         self.backward(slot, self.ids(scope))
         self.publish("rest")
@@ -73,7 +76,7 @@ class DeviceTraining:
             slot.add(0, ids, torch.cos(2 * values[:, :3] - self.rank.rank))
 
     def launch(self, update: Update, slot: DeviceSlot, publishes: dict[str, torch.Tensor]) -> None:
-        launched: deque[tuple[DeviceSegment, Handle, torch.Tensor]] = deque()
+        launched: deque[tuple[Segment, Handle, torch.Tensor]] = deque()
         for segment in slot.segments:
             if segment.start < segment.stop:
                 handle = self.rank.transport.all_reduce(slot.slice(segment), self.rank.keeper.join())

@@ -118,3 +118,16 @@ def violations(log: list[Operation]) -> dict[str, list]:
     """Everything above, by name."""
     checks = (strangers_on_communication, launched_before_written, touched_before_arrival, host_waits)
     return {check.__name__: found for check in checks if (found := check(log))}
+
+
+class Namer(TorchDispatchMode):
+    """Notes only which torch operations went to which lane: for long runs."""
+
+    def __init__(self, streams: LoggedStreams) -> None:
+        super().__init__()
+        self._streams = streams
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns):
+            self._streams.note(func._schema.name)
+        return func(*args, **(kwargs or {}))

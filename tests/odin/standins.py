@@ -90,7 +90,7 @@ def run_device_ranks(
         clock = EventClock(streams)
         transport = NcclTransport(rank, ranks, communicators, clock, watchdog)
         try:
-            return main(Rank(rank, ranks, streams, clock, transport, StreamKeeper(clock)))
+            return main(Rank(rank, ranks, streams, clock, transport, StreamKeeper(clock, transport.settle)))
         finally:
             transport.close()
 

@@ -61,7 +61,7 @@ def rank(device: torch.device, communicators: Communicators) -> Iterator[Rank]:
     clock = EventClock(streams)
     watchdog = Watchdog(dist.HashStore(), 0, 1, patience=60.0, abort=communicators.abort)
     transport = NcclTransport(0, 1, communicators, clock, watchdog)
-    yield Rank(0, 1, streams, clock, transport, StreamKeeper(clock))
+    yield Rank(0, 1, streams, clock, transport, StreamKeeper(clock, transport.settle))
     transport.close()
 
 

@@ -9,16 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from odin.device.slot import DeviceBlock, DeviceSegmentSpec, DeviceSlot
+from odin.device.slot import DeviceSlot
 from odin.slot import GradientSlot
 from tests.odin.sync import NoHostCopy, NoHostSync
 from tests.odin.test_rows import LAYOUT, segment
 
 CPU = torch.device("cpu")
-
-
-def on_device(name: str, rows: torch.Tensor) -> DeviceSegmentSpec:
-    return DeviceSegmentSpec(name=name, blocks=(DeviceBlock(rows=rows, groups=(0, 1)),))
 
 
 def both_slots(rows: int, seed: int, to: torch.device) -> tuple[GradientSlot, DeviceSlot]:
@@ -33,7 +29,7 @@ def both_slots(rows: int, seed: int, to: torch.device) -> tuple[GradientSlot, De
     host, device = GradientSlot(rows, LAYOUT), DeviceSlot(rows, LAYOUT, to)
     device.values.fill_(7.0)  # left over from the slot's last owner
     host.partition(specs)
-    device.partition([DeviceSegmentSpec.of(spec, to) for spec in specs])
+    device.partition(specs)
     for _ in range(3):
         touched = np.sort(rng.permutation(rows)[: rng.integers(0, rows + 1)]).astype(np.int32)
         scale = 10.0 ** rng.uniform(-42, 2, (len(touched), 1))  # denormals too
@@ -68,14 +64,14 @@ def test_a_slice_shares_storage() -> None:
 def test_a_partition_with_a_hole_is_refused() -> None:
     slot = DeviceSlot(4, LAYOUT, CPU)
     with pytest.raises(AssertionError, match="segments cover"):
-        slot.partition([on_device("some", torch.arange(3))])
+        slot.partition([segment("some", np.arange(3, dtype=np.int32), (0, 1))])
 
 
 def every_call(to: torch.device) -> None:
     slot = DeviceSlot(20, LAYOUT, to)
     rows = torch.arange(20, device=to)
-    spec = segment("urgent", np.arange(8, dtype=np.int32), (0, 1))
-    slot.partition([DeviceSegmentSpec.of(spec, to), on_device("rest", rows[8:])])
+    every = np.arange(20, dtype=np.int32)
+    slot.partition([segment("urgent", every[:8], (0, 1)), segment("rest", every[8:], (0, 1))])
     slot.add(1, rows[::2], torch.ones((10, 48), device=to))
     slot.slice(slot.segments[1])
 

@@ -81,7 +81,7 @@ def test_resume_equals_the_uninterrupted_run(workload: Workload, name: str, tmp_
     assert resumed[0].publication.windows == windows
 
 
-@pytest.mark.parametrize("name", ["throughput", "paper-literal:tau=1"])
+@pytest.mark.parametrize("name", ["throughput"])
 def test_without_its_evidence_a_resumed_run_differs(workload: Workload, name: str, tmp_path: Path) -> None:
     """The test above can fail."""
     whole, path = train(workload, name, tmp_path / "whole.npz"), tmp_path / "cut.npz"

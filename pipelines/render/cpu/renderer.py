@@ -28,6 +28,7 @@ from pipelines.render.cpu.projection_kernels import project_rows, project_rows_b
 from pipelines.render.cpu.sh_kernels import colour_rows, colour_rows_backward
 from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection
 from pipelines.render.sh import check_degree
+from pipelines.render.ssim import l1_dssim
 from pipelines.render.vectors import Vec
 from pipelines.render.view import pack_camera
 
@@ -232,3 +233,7 @@ class CpuRenderer:
             rgb=moments[:, 6:9].contiguous(),
             contributed=moments[:, 9] > 0.0,
         )
+
+    def loss(self, image: torch.Tensor, photo: Any, weight: float) -> tuple[float, torch.Tensor]:
+        """The photometric loss and its gradient (`ssim.l1_dssim`)."""
+        return l1_dssim(image, photo, weight)

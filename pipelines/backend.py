@@ -1,0 +1,29 @@
+"""What a rank renders with, and where: a renderer and the place of its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odin.device.streams import Streams
+from pipelines.place import HOST, Place
+from pipelines.render.cpu import CpuRenderer
+from pipelines.render.protocol import Renderer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """A renderer and the place that its arguments are in."""
+
+    renderer: Renderer
+    place: Place
+
+
+CPU = Backend(renderer=CpuRenderer(), place=HOST)
+
+
+def cuda_backend(streams: Streams) -> Backend:
+    """gsplat on the device of `streams`. Raises InputError where it is missing."""
+    from pipelines.device_place import DevicePlace
+    from pipelines.render.gsplat import GsplatRenderer
+
+    return Backend(renderer=GsplatRenderer(), place=DevicePlace(streams))

@@ -1,0 +1,120 @@
+"""Where a pipeline's table, photos and statistics are: in the host's memory, or on a device that it runs ahead of.
+
+A recipe says what it does; its place says with which kind of array. Nothing in a step asks where it is.
+
+Legend: N rows of the table, M rows of one view, V views, H, W image size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from odin.arriving import Scalar, Scopes
+from odin.inflation import Inflation
+from odin.layout import ColumnLayout
+from odin.table import ParameterTable
+from pipelines.camera import Camera
+from pipelines.capture import Capture
+from pipelines.reference.statistics import DensificationStatistics
+from pipelines.render.cull import cull_packed, pack_cameras
+
+Rows = Any
+"""Arrays of a place: numpy arrays on the host, tensors on a device."""
+Eyes = Any
+"""Cameras of a place: one packed array on the host, a list for a device."""
+
+
+class Place(Protocol):
+    """One kind of place."""
+
+    device: torch.device
+
+    def table(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool) -> ParameterTable:
+        """A table that starts from `parameters`, float32 [N, D] on the host."""
+        ...
+
+    def statistics(self, rows: int) -> DensificationStatistics:
+        """Densification statistics of so many rows."""
+        ...
+
+    def rows(self, rows: NDArray[np.int32]) -> Rows:
+        """Rows that the host names, int32 [M], as frames keep and slots take them."""
+        ...
+
+    def index(self, rows: Rows) -> torch.Tensor:
+        """Such rows as the index of a tensor."""
+        ...
+
+    def array(self, values: torch.Tensor) -> Rows:
+        """Values as slots take them."""
+        ...
+
+    def scalar(self, value: float | torch.Tensor) -> Scalar:
+        """A number that the host wants to know sooner or later."""
+        ...
+
+    def photos(self, capture: Capture) -> Sequence[Any]:
+        """Training photos [H, W, 3] as float32, 0…1, in the order of `capture.train`."""
+        ...
+
+    def eyes(self, cameras: Sequence[Camera]) -> Eyes:
+        """Cameras in the form that `scope` takes, made once."""
+        ...
+
+    def scope(
+        self, table: ParameterTable, columns: slice, eyes: Eyes, views: Sequence[int], inflation: Inflation
+    ) -> Scopes:
+        """Conservative scopes (`cull_packed`) of some of the eyes from the table's geometry columns."""
+        ...
+
+
+class HostPlace:
+    """The host's memory."""
+
+    device = torch.device("cpu")
+
+    def table(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool) -> ParameterTable:
+        """See Place."""
+        return ParameterTable(parameters, layout, selective=selective)
+
+    def statistics(self, rows: int) -> DensificationStatistics:
+        """See Place."""
+        return DensificationStatistics(rows)
+
+    def rows(self, rows: NDArray[np.int32]) -> Rows:
+        """See Place."""
+        return rows
+
+    def index(self, rows: Rows) -> torch.Tensor:
+        """See Place."""
+        return torch.from_numpy(rows)
+
+    def array(self, values: torch.Tensor) -> Rows:
+        """See Place."""
+        return values.numpy()
+
+    def scalar(self, value: float | torch.Tensor) -> Scalar:
+        """See Place."""
+        return float(value)
+
+    def photos(self, capture: Capture) -> Sequence[NDArray[np.float32]]:
+        """See Place: one copy for all models of a process."""
+        return capture.photos
+
+    def eyes(self, cameras: Sequence[Camera]) -> Eyes:
+        """See Place: one array."""
+        return pack_cameras(cameras)
+
+    def scope(
+        self, table: ParameterTable, columns: slice, eyes: Eyes, views: Sequence[int], inflation: Inflation
+    ) -> Scopes:
+        """See Place: in fused kernels, at once, on the parameters' storage without a torch call."""
+        return cull_packed(table.moments.p[:, columns], eyes[np.asarray(views)], inflation)
+
+
+HOST = HostPlace()
