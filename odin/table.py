@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.held import HeldGroup, Reduced
 from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
 from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
@@ -24,10 +25,16 @@ class ParameterTable:
     evidence:  float32 [N], last published gradient norm of each row, NaN where there is none; None until an arm
                asks for it (`keep_evidence`)
     selective: the recipe's optimizer is selective Adam (visible rows only, no bias correction)
+    held:      the last column group if it is applied every few steps only (`hold`: how many), else None
     """
 
-    def __init__(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False) -> None:
+    def __init__(
+        self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False, hold: int = 0
+    ) -> None:
+        if hold and selective:
+            raise ValueError("selective Adam updates all columns of a row together; no group of it can be held")
         self.layout, self.selective = layout, selective
+        self.held = HeldGroup(layout, hold) if hold else None
         self.t = 0
         self.evidence: NDArray[np.float32] | None = None
         self.replace(parameters, torch.zeros_like(parameters), torch.zeros_like(parameters))
@@ -48,6 +55,8 @@ class ParameterTable:
         self.v = v.detach().contiguous()
         self.moments = Moments(p=self.parameters.numpy(), m=self.m.numpy(), v=self.v.numpy())
         self.every_row: NDArray[np.int32] = np.arange(len(parameters), dtype=np.int32)
+        if self.held is not None:
+            self.held.clear(len(parameters))
         if self.evidence is not None:
             old = self.evidence
             self.evidence = np.full(len(parameters), np.nan, np.float32)
@@ -60,23 +69,58 @@ class ParameterTable:
             self.evidence = np.full(len(self), np.nan, np.float32)
         return self.evidence
 
+    def bind(self, step: int, lr: NDArray[np.float64], scale: float) -> Update:
+        """The update of a step of the plan, at learning rates `lr` [D]; counts it. scale: 1 / global batch."""
+        self.t += 1
+        return Update(
+            t=self.t,
+            lr=lr,
+            scale=scale,
+            visible=self.visible_group[0] if self.selective else None,
+            held=None if self.held is None else self.held.bind(step),
+        )
+
+    def groups_read(self, step: int) -> int:
+        """How many of the first column groups a reader of the next step may have to wait for."""
+        held_back = self.held is not None and not self.held.applies(step)
+        return len(self.layout.groups) - held_back
+
     # The three ways in which a row moves while training; nothing else writes to `moments` between structural events.
 
     def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: GradientSlot) -> None:
         """Adam step of groups lo…hi-1 of rows `ids` (int32 [R], each at most once) by the slot's reduced gradient."""
-        rows = Rows(ids=ids, layout=self.layout, lo=lo, hi=hi)
-        apply_gradient(self.moments, update, rows, slot.values, slot.offsets)
+        if self.held is not None and hi > self.held.group:
+            self.held.gradient(self.moments, update, ids, self._reduced(slot))
+            hi = self.held.group
+        if lo < hi:
+            rows = Rows(ids=ids, layout=self.layout, lo=lo, hi=hi)
+            apply_gradient(self.moments, update, rows, slot.values, slot.offsets)
 
     def apply_zero(self, update: Update, ids: NDArray[np.int32]) -> None:
         """Zero-gradient Adam step of rows `ids`, int32 [R]."""
+        if self.held is not None:
+            self.held.zero(self.moments, update, ids)
         apply_zero(self.moments, update, self._whole(ids))
 
     def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: GradientSlot) -> None:
         """Turn the zero-gradient step that rows `ids` (int32 [R]) have taken into the real one."""
+        if self.held is not None:
+            self.held.correct(self.moments, update, ids, self._reduced(slot))
         apply_correction(self.moments, update, self._whole(ids), slot.values, slot.offsets)
 
+    def published(self, update: Update) -> None:
+        """The update is applied to every row, whatever of it was applied when."""
+        if self.held is not None:
+            self.held.published(update)
+
     def _whole(self, ids: NDArray[np.int32]) -> Rows:
-        return Rows(ids=ids, layout=self.layout, lo=0, hi=len(self.layout.groups))
+        """All groups that move in every step."""
+        groups = len(self.layout.groups) if self.held is None else self.held.group
+        return Rows(ids=ids, layout=self.layout, lo=0, hi=groups)
+
+    def _reduced(self, slot: GradientSlot) -> Reduced:
+        assert self.held is not None
+        return Reduced(values=slot.values, offsets=slot.offsets[self.held.group])
 
     @property
     def slot_layout(self) -> ColumnLayout:
@@ -97,6 +141,8 @@ class ParameterTable:
         yield MemoryCategory.MOMENTS, self.m
         yield MemoryCategory.MOMENTS, self.v
         yield MemoryCategory.ROW_LISTS, self.every_row
+        if self.held is not None:
+            yield MemoryCategory.MOMENTS, self.held.sums
         if self.evidence is not None:
             yield MemoryCategory.EVIDENCE, self.evidence
 
@@ -106,4 +152,6 @@ class ParameterTable:
         for tensor in (self.parameters, self.m, self.v):
             h.update(tensor.numpy().tobytes())
         h.update(f"{self.t} {len(self)}".encode())
+        if self.held is not None:
+            h.update(f" {self.held.t}".encode() + self.held.sums.tobytes())
         return h.hexdigest()
