@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,8 @@ class Header:
     """What a checkpoint belongs to and where training stood.
 
     next_step: first step still to train; t: Adam counter; structural_version: structural events so far (also the
-    key of their random draws); plan, manifest: digests that a resume must match
+    key of their random draws); plan, manifest: digests that a resume must match; state: numbers that only this
+    pipeline has; held_t: Adam counter of a held group (odin/held.py)
     """
 
     pipeline: str
@@ -38,17 +39,21 @@ class Header:
     plan: str
     manifest: str
     version: int = CHECKPOINT_VERSION
+    state: dict[str, float] = field(default_factory=dict)
+    held_t: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """parameters, m, v: float32 [N, D]; statistics: int64 [N, 2], summed over ranks."""
+    """parameters, m, v: float32 [N, D]; statistics: int64 [N, 2], summed over ranks; held: float32 [N, C], summed
+    gradients of a held group, None where no group is."""
 
     header: Header
     parameters: NDArray[np.float32]
     m: NDArray[np.float32]
     v: NDArray[np.float32]
     statistics: NDArray[np.int64]
+    held: NDArray[np.float32] | None = None
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -65,6 +70,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
                 m=checkpoint.m,
                 v=checkpoint.v,
                 statistics=checkpoint.statistics,
+                **({} if checkpoint.held is None else {"held": checkpoint.held}),
             )
             file.flush()
             os.fsync(file.fileno())
@@ -82,6 +88,8 @@ def load(path: Path) -> Checkpoint:
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {key: file[key] for key in ("parameters", "m", "v", "statistics")}
+            if "held" in file:
+                arrays["held"] = file["held"]
             header = Header(**json.loads(file["header"].tobytes()))
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
@@ -102,6 +110,7 @@ def _check(path: Path, header: Header, arrays: dict[str, NDArray]) -> None:
         and arrays["statistics"].shape == (shape[0], 2)
         and all(np.isfinite(arrays[k]).all() for k in ("parameters", "m", "v"))
         and bool((arrays["v"] >= 0).all())
+        and _sound_sums(arrays.get("held"), shape[0])
     )
     if not sound:
         raise InputError(
@@ -109,6 +118,12 @@ def _check(path: Path, header: Header, arrays: dict[str, NDArray]) -> None:
             "unexpected shape, type or value: parameters and both moments must be finite float32 of one shape, "
             "second moments not negative. Resume from an older one, or start again without resume."
         )
+
+
+def _sound_sums(held: NDArray | None, rows: int) -> bool:
+    if held is None:
+        return True
+    return held.dtype == np.float32 and held.ndim == 2 and len(held) == rows and bool(np.isfinite(held).all())
 
 
 def require_match(path: Path, header: Header, *, pipeline: str, plan: str, manifest: str, seed: int) -> None:

@@ -254,8 +254,9 @@ def _lead(left: Sequence[Ids], rows: _Sorted, cutting: Cutting) -> tuple[list[Id
         room = None if room is None else room - len(taken)
         led.append(taken)
     blocks = tuple(Block(rows=taken, groups=(*range(1, cutting.groups), *cutting.visible)) for taken in led)
-    parts = tuple(Part(due=colour(j), rows=led[j], lo=1, hi=cutting.reads) for j in range(rows.unit))
-    return led, SegmentSpec(name="colours", blocks=blocks, launch=COLOURS, parts=parts)
+    parts = [Part(due=colour(j), rows=led[j], lo=1, hi=cutting.reads) for j in range(rows.unit)]
+    parts += [part for j in range(rows.unit) for part in _held(led[j], cutting)]
+    return led, SegmentSpec(name="colours", blocks=blocks, launch=COLOURS, parts=tuple(parts))
 
 
 def _urgent_geometry(position: int, mine: Ids, led: Ids, rows: _Sorted, cutting: Cutting) -> SegmentSpec:
@@ -293,8 +294,9 @@ def _chunks(delayed: Ids, cutting: Cutting) -> list[SegmentSpec]:
 def _rest(left: Sequence[Ids], led: Sequence[Ids], rows: _Sorted, cutting: Cutting) -> SegmentSpec:
     blocks, parts = [], []
     for need in range(rows.unit if cutting.held else 0):
-        blocks.append(Block(rows=left[need][len(led[need]) :], groups=cutting.held))
-        parts += _held(left[need], cutting)
+        behind = left[need][len(led[need]) :]
+        blocks.append(Block(rows=behind, groups=cutting.held))
+        parts += _held(behind, cutting)
     first = rows.unit + (1 if cutting.chunks else 0)
     for need in range(first, rows.needs):
         behind = left[need][len(led[need]) :]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -24,14 +24,14 @@ from pipelines.camera import Camera
 from pipelines.capture import Capture
 from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, F_DC, F_REST, GEOMETRY, OPACITY, ROTATION, SCALE, XYZ
-from pipelines.reference.densify import densify, reset_opacity
+from pipelines.reference.densify import Densified, densify, reset_opacity
 from pipelines.reference.initialise import initial_parameters, scene_extent
 from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
 from pipelines.render.cull import cull_many, cull_packed
-from pipelines.render.protocol import Bins, BlendGradients, Projection, Renderer
+from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection, Renderer
 from pipelines.render.ssim import l1_dssim
 
 LAYOUT = ColumnLayout(
@@ -83,15 +83,48 @@ class GaussianSplatting:
         self._photos = [_as_float(capture.images[i]) for i in capture.train]
         self._batch, self._budget = batch, steps * batch
         self.extent = scene_extent(self.cameras)
-        self.schedule: StructuralSchedule = structural_schedule(settings, steps, batch)
+        self.schedule: StructuralSchedule = self._make_schedule(steps, batch)
         self.background = torch.zeros(3)
         self.degree = 0
         self.resets = 0
         parameters = initial_parameters(capture, settings)
         order = morton_order(parameters[:, XYZ].numpy())
-        self.table = ParameterTable(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
+        self.table = self._make_table(parameters[order])
         self._observing = True
         self.statistics = DensificationStatistics(len(self.table))
+
+    # What the recipes built on this one change --------------------------------------------------------------
+
+    def _make_schedule(self, steps: int, batch: int) -> StructuralSchedule:
+        return structural_schedule(self.settings, steps, batch)
+
+    def _make_table(self, parameters: torch.Tensor) -> ParameterTable:
+        return ParameterTable(parameters, LAYOUT, selective=self.settings.optimizer == "selective")
+
+    def _prepare(self, step: int, version: int, reduce: Reduce, keeper: Keeper) -> None:
+        """Before densification, with summed statistics; every rank is here."""
+
+    def _densified(self, step: int, rng: np.random.Generator) -> Densified:
+        """The densified table, by summed statistics."""
+        parameters, norm = self.table.parameters.numpy(), self._mean_norm()
+        return densify(parameters, norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
+
+    def _event(self, step: int, events: Event) -> None:
+        """Structural events other than densification, in upstream's order."""
+        if Event.RESET in events:
+            self._reset_opacity()
+        if Event.SH_UP in events:
+            self.degree = min(self.degree + 1, self.settings.sh_degree)
+
+    def _state(self) -> dict[str, float]:
+        """What a checkpoint keeps besides."""
+        return {}
+
+    def _restore_state(self, state: dict[str, float]) -> None:
+        """The reverse."""
+
+    def _mean_norm(self) -> NDArray[np.float64]:
+        return DensificationStatistics.mean_norm(self.statistics.local.numpy())
 
     # Scopes -------------------------------------------------------------------------------------------------
 
@@ -120,15 +153,10 @@ class GaussianSplatting:
 
     def render(self, frame: GaussianFrame, keeper: Keeper) -> float:
         """Colour, blend, loss, and the blend's backward to screen space."""
+        blended = self._blend(frame, keeper)
+        assert frame.rgb is not None
         camera = self.cameras[frame.view]
         pixels = camera.width * camera.height
-        with keeper.phase(Phase.COLOUR, rows=len(frame.rows)):
-            frame.sh = self.table.parameters[torch.from_numpy(frame.rows), COLOUR].requires_grad_()
-            frame.rgb = self.renderer.colour(frame.geometry, frame.sh, camera, self.degree)
-        with keeper.phase(Phase.BLEND, rows=len(frame.rows), pixels=pixels) as work:
-            blended = self.renderer.blend(frame.projection, frame.bins, frame.rgb, camera, self.background)
-            frame.image, frame.fragments = blended.image, blended.fragments
-            work.entries, work.fragments = frame.bins.entries, blended.fragments
         with keeper.phase(Phase.LOSS, pixels=pixels):
             photo = self._photos[frame.view]
             loss, gradient = l1_dssim(blended.image, photo, self.settings.lambda_dssim)
@@ -136,6 +164,17 @@ class GaussianSplatting:
             frame.gradients = self.renderer.blend_backward(frame.projection, frame.bins, frame.rgb, blended, gradient)
             work.entries, work.fragments = frame.bins.entries, blended.fragments
         return loss
+
+    def _blend(self, frame: GaussianFrame, keeper: Keeper) -> Blended:
+        camera = self.cameras[frame.view]
+        with keeper.phase(Phase.COLOUR, rows=len(frame.rows)):
+            frame.sh = self.table.parameters[torch.from_numpy(frame.rows), COLOUR].requires_grad_()
+            frame.rgb = self.renderer.colour(frame.geometry, frame.sh, camera, self.degree)
+        with keeper.phase(Phase.BLEND, rows=len(frame.rows), pixels=camera.width * camera.height) as work:
+            blended = self.renderer.blend(frame.projection, frame.bins, frame.rgb, camera, self.background)
+            frame.image, frame.fragments = blended.image, blended.fragments
+            work.entries, work.fragments = frame.bins.entries, blended.fragments
+        return blended
 
     def backward_colours(self, frame: GaussianFrame) -> NDArray[np.float32]:
         """SH gradient, float32 [M, 48]; the view direction's share is kept for the geometry."""
@@ -216,21 +255,17 @@ class GaussianSplatting:
         """Densify, reset opacity, raise the SH degree, in upstream's order."""
         if Event.DENSIFY in events:
             reduce(self.statistics.local)
+            self._prepare(step, version, reduce, keeper)
             with keeper.phase(Phase.DENSIFY, rows=len(self.table)):
-                self._densify(version)
+                rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
+                self._install(self._densified(step, rng))
         if events == Event.DENSIFY:
             return
         with keeper.phase(Phase.EVENT, rows=len(self.table)):
-            if Event.RESET in events:
-                self._reset_opacity()
-            if Event.SH_UP in events:
-                self.degree = min(self.degree + 1, self.settings.sh_degree)
+            self._event(step, events)
 
-    def _densify(self, version: int) -> None:
+    def _install(self, result: Densified) -> None:
         table = self.table
-        norm = DensificationStatistics.mean_norm(self.statistics.local.numpy())
-        rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
-        result = densify(table.parameters.numpy(), norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
         order = morton_order(result.parameters[:, XYZ])
         source = torch.from_numpy(result.source[order])
         fresh = (source < 0)[:, None]
@@ -248,8 +283,10 @@ class GaussianSplatting:
 
     def checkpoint(self, header: Header, statistics: NDArray[np.int64]) -> Checkpoint:
         """The whole state at flushed state. statistics: int64 [N, 2], summed over ranks."""
-        table = self.table.moments
-        return Checkpoint(header=header, parameters=table.p, m=table.m, v=table.v, statistics=statistics)
+        table, held = self.table.moments, self.table.held
+        header = replace(header, state=self._state(), held_t=0 if held is None else held.t)
+        sums = None if held is None else held.sums
+        return Checkpoint(header=header, parameters=table.p, m=table.m, v=table.v, statistics=statistics, held=sums)
 
     def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
         """Continue from a checkpoint. The summed statistics go to one rank, the others start from zero."""
@@ -257,6 +294,9 @@ class GaussianSplatting:
         p, m, v = (torch.from_numpy(a.copy()) for a in (checkpoint.parameters, checkpoint.m, checkpoint.v))
         self.table.replace(p, m, v)
         self.table.t = header.t
+        if self.table.held is not None and checkpoint.held is not None:
+            self.table.held.t, self.table.held.sums = header.held_t, checkpoint.held.copy()
+        self._restore_state(header.state)
         self.degree, self.resets = header.sh_degree, header.resets
         self.statistics = DensificationStatistics(len(self.table))
         if first_rank:
