@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odin.bitmap import row_ids, union, unpack
+from odin.comm.transport import SingleRank
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.plan import Plan
-from odin.comm.transport import SingleRank
 from odin.recipe import Event
 from odin.rows import Rows, Update, apply_gradient, apply_zero
 from odin.runtime import RankSum

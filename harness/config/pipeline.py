@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from harness.config.checks import expect, expect_at_least, expect_one_of
 
-
 # Keys that only one pipeline has; they are null for the others.
 OWN_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -111,9 +111,7 @@ class DashGS(GaussianSplatting):
 
     settings: DashSettings
 
-    def __init__(
-        self, capture: Capture, settings: DashSettings, renderer: Renderer, *, steps: int, batch: int
-    ) -> None:
+    def __init__(self, capture: Capture, settings: DashSettings, renderer: Renderer, *, steps: int, batch: int) -> None:
         self._pyramid = pyramid_of(capture)
         self._per_step = REFERENCE_BUDGET / steps
         self.scale = 1.0

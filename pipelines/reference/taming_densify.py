@@ -81,7 +81,7 @@ def densify_to_budget(
     if not prune:
         return grown
     faint = ~alive_rows(grown.parameters, settings, extent, prune_large)
-    # New rows have no score and are not drawn, as upstream; there, scores are out of step with rows once some are split.
+    # New rows have no score and are not drawn, as upstream (where splits put scores out of step with rows).
     old = grown.source[grown.source >= 0]
     drawn = sample(1.0 / (_SCORE_FLOOR + scores[old]), int(_PRUNED_SHARE * faint.sum()), rng)
     alive = np.ones(len(faint), np.bool_)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,7 +32,7 @@ def test_resolution_rises_from_the_spectrum_to_full_size() -> None:
     assert list(schedule.begins) == sorted(schedule.begins)
     assert (schedule.begins[0], schedule.begins[-1]) == (0, 27_000)
     seen = [schedule.scale(count) for count in range(1, 30_000, 37)]
-    assert all(a >= b for a, b in zip(seen, seen[1:], strict=False)), "resolution never falls"
+    assert all(a >= b for a, b in pairwise(seen)), "resolution never falls"
     assert seen[0] == schedule.scales[0]
     assert schedule.scale(27_000) == 1.0
     assert 0 < schedule.full_from < 27_000
