@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from odin.errors import InputError
 
 CHECKPOINT_VERSION = 1
+_NONE = np.zeros((0, 0), np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
                 m=checkpoint.m,
                 v=checkpoint.v,
                 statistics=checkpoint.statistics,
-                **({} if checkpoint.held is None else {"held": checkpoint.held}),
+                held=_NONE if checkpoint.held is None else checkpoint.held,
             )
             file.flush()
             os.fsync(file.fileno())
@@ -88,7 +89,7 @@ def load(path: Path) -> Checkpoint:
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {key: file[key] for key in ("parameters", "m", "v", "statistics")}
-            if "held" in file:
+            if "held" in file and file["held"].shape != _NONE.shape:
                 arrays["held"] = file["held"]
             header = Header(**json.loads(file["header"].tobytes()))
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:

@@ -82,9 +82,14 @@ def normalised(values: Floats) -> Floats:
 
 
 def edges(photo: NDArray[np.uint8]) -> Floats:
-    """Edge strength of a photo, uint8 [H, W, 3], scaled to 0…1, float64 [H, W]; 0 for one without contrast."""
+    """Edge strength of a photo, uint8 [H, W, 3], scaled to 0…1, float64 [H, W]; 0 for one without contrast.
+
+    The filter leaves the outermost pixels as they are, which upstream takes for edges; here they have none.
+    """
     found = Image.fromarray(photo).convert("L").filter(ImageFilter.FIND_EDGES)
-    return _stretched(np.asarray(found, np.float64))
+    strength = np.array(found, np.float64)
+    strength[[0, -1], :], strength[:, [0, -1]] = 0.0, 0.0
+    return _stretched(strength)
 
 
 def pixel_weights(

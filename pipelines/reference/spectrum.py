@@ -28,7 +28,8 @@ class ResolutionSchedule:
     """When training views are downscaled, and by how much.
 
     scales: L factors, falling to 1
-    begins: L + 1 scaled image counts at which levels begin; the last one is the end of the schedule
+    begins: L + 1 scaled image counts; between the k-th and the next the factor goes from that of level k-1 to that of
+            level k (the first two are 0), and the last one is the end of the schedule
     """
 
     scales: tuple[float, ...]
@@ -40,11 +41,10 @@ class ResolutionSchedule:
         return next(b for b, s in zip(self.begins, self.scales, strict=False) if s < 2)
 
     def scale(self, count: float) -> float:
-        """Factor by which views are downscaled at a scaled image count; whole after the first level, as upstream."""
+        """Factor by which views are downscaled at a scaled image count, a whole number as upstream: between levels
+        the number of pixels grows in proportion to the count, and the factor is rounded down."""
         if count >= self.begins[-1]:
             return 1.0
-        if count < self.begins[1]:
-            return self.scales[0]
         level = 1
         while level + 1 < len(self.scales) and count >= self.begins[level + 1]:
             level += 1
@@ -70,7 +70,8 @@ class _Content:
     def kept(self, scale: float) -> float:
         """Of the window that an image downscaled by `scale` can hold."""
         rows, columns = (self.height + 1) // 2, (self.width + 1) // 2
-        half_rows, half_columns = int(self.height / scale) // 2, int(self.width / scale) // 2
+        # At least the constant and its neighbours, where an image is smaller than twice the scale.
+        half_rows, half_columns = max(1, int(self.height / scale) // 2), max(1, int(self.width / scale) // 2)
         top, bottom = rows - half_rows, min(rows + half_rows, self.height)
         left, right = columns - half_columns, min(columns + half_columns, self.width)
         sums = self._sums
