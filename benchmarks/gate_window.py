@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odin.bitmap import row_ids, union, unpack
+from odin.comm.transport import SingleRank
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.plan import Plan
 from odin.recipe import Event
 from odin.rows import Rows, Update, apply_gradient, apply_zero
+from odin.runtime import RankSum
 from odin.segments import Block, SegmentSpec
 from odin.slot import GradientSlot
 from pipelines.reference.threedgs import GaussianSplatting
@@ -98,7 +100,7 @@ class Training:
         events = self.recipe.events_after(step)
         if events:
             self._version += 1
-            self.recipe.restructure(step, events, self._version, lambda tensor: None, self._keeper)
+            self.recipe.restructure(step, events, self._version, RankSum(SingleRank(), self._keeper), self._keeper)
             if Event.DENSIFY in events:
                 self._renew()
 

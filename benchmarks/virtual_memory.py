@@ -22,7 +22,7 @@ import pandas as pd
 
 from harness.config import load
 from harness.measure.resident import Resident
-from harness.run.together import shares_table, train
+from harness.run.together import train
 from harness.run.virtual import ranks_memory
 from harness.run.workload import load_workload
 from odin.arms import arm as arm_named
@@ -46,7 +46,7 @@ def line(words: Sequence[str], ranks: int, arm: str, share: bool) -> dict[str, o
         workload, arm_named(arm), UNSHAPED, lambda t: NominalKeeper(lambda phase, work: 1e-3), share=share
     )
     table = executed[0].recipe.table
-    memory = ranks_memory(resident, table, ranks, shared=share and shares_table(arm_named(arm)))
+    memory = ranks_memory(resident, table, ranks)
     known = {} if memory is None else memory.model_dump()
     return {"ranks": ranks, "arm": arm, "rows": len(table), **known}
 

@@ -91,7 +91,7 @@ class Auditor:
         frame = recipe.project(view, rows, keeper)
         recipe.render(frame, keeper)
         with keeper.phase(Phase.COLOUR_BACKWARD, rows=len(rows)):
-            free.add(1, rows, recipe.backward_colours(frame))
+            free.add_colours(rows, recipe.backward_colours(frame))
         with keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(rows)):
             free.add(0, rows, recipe.backward_geometry(frame))
         return recipe.pixel_change(before, frame)

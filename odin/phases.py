@@ -39,6 +39,7 @@ class Phase(Enum):
     AUDIT = "audit"  # compare a recomputed unit's gradient with the one that was exchanged
     DISPATCH = "dispatch"  # learn the costs of views, assign units to ranks
 
+    SCORE = "score"  # TamingGS: what views say of their rows, before densification
     DENSIFY = "densify"  # clone, split, prune, reorder
     EVENT = "event"  # opacity reset, one more SH degree
     SLOTS = "slots"  # new gradient slots for a new number of rows
@@ -54,7 +55,7 @@ class Phase(Enum):
         return Category.STRUCTURAL if self in _STRUCTURAL else Category.USEFUL
 
 
-_STRUCTURAL = frozenset({Phase.DENSIFY, Phase.EVENT, Phase.SLOTS, Phase.REPLICAS, Phase.DDP_WRAP})
+_STRUCTURAL = frozenset({Phase.SCORE, Phase.DENSIFY, Phase.EVENT, Phase.SLOTS, Phase.REPLICAS, Phase.DDP_WRAP})
 _ODIN = frozenset(
     {Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT, Phase.GATE, Phase.AUDIT, Phase.DISPATCH}
 )

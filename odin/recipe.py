@@ -5,7 +5,7 @@ Legend: N rows of the table, M rows of one view, D columns, V views asked about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Flag, auto
 from typing import Any, Protocol, TypeVar
@@ -19,8 +19,17 @@ from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.table import ParameterTable
 
-Reduce = Callable[[torch.Tensor], None]
-"""Sum a tensor over ranks in place, waiting for it on the step's link."""
+
+class Reduce(Protocol):
+    """Sums a tensor over ranks in place, waiting for it on the step's link; and which share of work that all ranks
+    could do is this one's."""
+
+    rank: int
+    ranks: int
+
+    def __call__(self, tensor: torch.Tensor) -> None:
+        """Sum over ranks; every rank calls with the same shape and type."""
+        ...
 
 
 class Event(Flag):
@@ -30,6 +39,8 @@ class Event(Flag):
     DENSIFY = auto()  # clone, split, prune; the step's gradient is dropped, as upstream
     RESET = auto()  # opacity reset
     SH_UP = auto()  # one more SH degree
+    FREEZE = auto()  # TamingGS: opacities stay as they are from here on
+    RESOLUTION = auto()  # DashGS: training views at another resolution, always with DENSIFY
 
 
 class Frame(Protocol):

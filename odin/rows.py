@@ -31,6 +31,26 @@ _ZERO = np.float32(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldUpdate:
+    """An update's part for a held group (odin/held.py).
+
+    t:       Adam steps of the group, including this one if it is one
+    applies: the group's summed gradient is applied in this step
+    """
+
+    t: int
+    applies: bool
+
+    def step_sizes(self, lr: NDArray[np.float64]) -> NDArray[np.float32]:
+        """lr / (1-β1ᵗ), float32, for float64 learning rates."""
+        return (lr / (1.0 - BETA1**self.t)).astype(np.float32)
+
+    def denominator_scale(self) -> np.float32:
+        """√(1-β2ᵗ)."""
+        return np.float32(math.sqrt(1.0 - BETA2**self.t))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Update:
     """What an optimizer step is bound to at launch, however late it is applied.
 
@@ -39,12 +59,14 @@ class Update:
     scale: factor on the reduced gradient (1 / global batch)
     visible: index of the slot's visible column (selective Adam: rows that no view saw keep their state, and there is
         no bias correction, as in SparseGaussianAdam); None for dense Adam
+    held:  the last column group is applied every few steps only; None where no group is
     """
 
     t: int
     lr: NDArray[np.float64]
     scale: float
     visible: int | None = None
+    held: HeldUpdate | None = None
 
     def step_sizes(self) -> NDArray[np.float32]:
         """lr / (1-β1ᵗ), float32 [D]; lr where there is no bias correction."""

@@ -70,6 +70,18 @@ class StepRecord:
     loss: float
 
 
+class RankSum:
+    """The `Reduce` of a structural event: sums on the step's link."""
+
+    def __init__(self, transport: Transport, keeper: Keeper) -> None:
+        self.rank, self.ranks = transport.rank, transport.ranks
+        self._transport, self._keeper = transport, keeper
+
+    def __call__(self, tensor: torch.Tensor) -> None:
+        """Sum over ranks, in place."""
+        self._keeper.wait(self._transport.all_reduce(tensor, self._keeper.join()), "statistics")
+
+
 OnStep = Callable[[StepRecord], None]
 
 
@@ -172,7 +184,7 @@ class Runtime:
     def _backward(self, step: int, position: int, frame: Frame, slot: Slot) -> None:
         publication, last = self.publication, position == self.plan.views_per_unit - 1
         with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=len(frame.rows)):
-            slot.add(1, frame.rows, self.recipe.backward_colours(frame))
+            slot.add_colours(frame.rows, self.recipe.backward_colours(frame))
             for group in self.recipe.table.visible_group:
                 slot.mark(group, frame.rows, frame.visible)
         if last:
@@ -189,12 +201,9 @@ class Runtime:
             raise AssertionError(f"structural event after step {step}, but its window is not blocking")
         self.publication.ledger.require_flushed()
         self.version += 1
-        self.recipe.restructure(step, events, self.version, self._reduce, self.keeper)
+        self.recipe.restructure(step, events, self.version, RankSum(self.transport, self.keeper), self.keeper)
         with self.keeper.phase(Phase.REPLICAS, rows=len(self.recipe.table)):
             self.require_equal_replicas(step)
-
-    def _reduce(self, tensor: torch.Tensor) -> None:
-        self.keeper.wait(self.transport.all_reduce(tensor, self.keeper.join()), "statistics")
 
     def require_equal_replicas(self, step: int) -> None:
         """Raise RunError naming the ranks whose table differs from rank 0's."""

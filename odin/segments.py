@@ -56,12 +56,15 @@ class SegmentSpec:
             yield MemoryCategory.ROW_LISTS, rows
 
 
-def two_buckets(rows: NDArray[np.int32], visible: tuple[int, ...] = ()) -> list[SegmentSpec]:
+def two_buckets(
+    rows: NDArray[np.int32], visible: tuple[int, ...] = (), colours: tuple[int, ...] = (1,)
+) -> list[SegmentSpec]:
     """All colours, then all geometry: what DDP's buckets would send while backward still runs.
 
+    colours: indices of the colour groups
     visible: index of the visible column's group, if there is one; it travels with a row's first segment
     """
     return [
-        SegmentSpec(name="colours", blocks=(Block(rows=rows, groups=(1, *visible)),), launch=COLOURS),
+        SegmentSpec(name="colours", blocks=(Block(rows=rows, groups=(*colours, *visible)),), launch=COLOURS),
         SegmentSpec(name="geometry", blocks=(Block(rows=rows, groups=(0,)),)),
     ]

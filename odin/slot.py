@@ -18,7 +18,7 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
-from odin.layout import ColumnLayout
+from odin.layout import VISIBLE, ColumnLayout
 from odin.memory import Holding, MemoryCategory
 from odin.segments import SegmentSpec
 
@@ -54,6 +54,10 @@ class Slot(Protocol):
         """Add a view's gradient."""
         ...
 
+    def add_colours(self, rows: Any, gradient: Any) -> None:
+        """Add a view's gradient of all colour columns."""
+        ...
+
     def mark(self, group: int, rows: Any, visible: Any) -> None:
         """Count a view in the visible column of the rows that it draws."""
         ...
@@ -86,12 +90,11 @@ def _place(offsets: NDArray, rows: NDArray, start: int, stride: int) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add(buffer: NDArray, offsets: NDArray, rows: NDArray, gradient: NDArray) -> None:
-    width = gradient.shape[1]
+def _add(buffer: NDArray, offsets: NDArray, rows: NDArray, gradient: NDArray, first: int, last: int) -> None:
     for k in range(rows.shape[0]):
         base = offsets[rows[k]]
-        for c in range(width):
-            buffer[base + c] += gradient[k, c]
+        for c in range(last - first):
+            buffer[base + c] += gradient[k, first + c]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -139,7 +142,17 @@ class GradientSlot:
 
     def add(self, group: int, rows: NDArray[np.int32], gradient: NDArray[np.float32]) -> None:
         """Add a view's gradient, float32 [R, width of group], at `rows` (int32 [R], each at most once)."""
-        _add(self.values, self.offsets[group], rows, gradient)
+        _add(self.values, self.offsets[group], rows, gradient, 0, gradient.shape[1])
+
+    def add_colours(self, rows: NDArray[np.int32], gradient: NDArray[np.float32]) -> None:
+        """Add a view's gradient of the colour columns, float32 [R, 48], whatever groups they are published in."""
+        groups = [g for g in self.layout.groups[1:] if g.name != VISIBLE]
+        if len(groups) == 1:
+            self.add(1, rows, gradient)
+            return
+        start = groups[0].first
+        for number, group in enumerate(groups, start=1):
+            _add(self.values, self.offsets[number], rows, gradient, group.first - start, group.last - start)
 
     def mark(self, group: int, rows: NDArray[np.int32], visible: NDArray[np.bool_]) -> None:
         """Count a view in column `group` of the `rows` that it draws (`visible`, bool [R])."""

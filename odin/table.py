@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.held import HeldGroup, Reduced
 from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
 from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
@@ -29,12 +30,18 @@ class ParameterTable:
     selective: the recipe's optimizer is selective Adam (visible rows only, no bias correction)
     host_ahead: the host is ahead of what computes on the table, so that looking at a value would stop it. Values that
                a step depends on are then asked for a step before they are needed (`odin.arriving`)
+    held:      the last column group if it is applied every few steps only (`hold`: how many), else None
     """
 
     host_ahead = False
 
-    def __init__(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False) -> None:
+    def __init__(
+        self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False, hold: int = 0
+    ) -> None:
+        if hold and selective:
+            raise ValueError("selective Adam updates all columns of a row together; no group of it can be held")
         self.layout, self.selective = layout, selective
+        self.held = HeldGroup(layout, hold) if hold else None
         self.t = 0
         self.evidence: NDArray[np.float32] | None = None
         self.replace(parameters, torch.zeros_like(parameters), torch.zeros_like(parameters))
@@ -55,6 +62,8 @@ class ParameterTable:
         self.v = v.detach().contiguous()
         self._hold()
         self.every_row: NDArray[np.int32] = np.arange(len(parameters), dtype=np.int32)
+        if self.held is not None:
+            self.held.clear(len(parameters))
         if self.evidence is not None:
             old = self.evidence
             self.evidence = np.full(len(parameters), np.nan, np.float32)
@@ -81,7 +90,10 @@ class ParameterTable:
 
     def copy(self) -> ParameterTable:
         """Another table in the same state."""
-        other = ParameterTable(self.parameters.clone(), self.layout, selective=self.selective)
+        hold = 0 if self.held is None else self.held.every
+        other = ParameterTable(self.parameters.clone(), self.layout, selective=self.selective, hold=hold)
+        if self.held is not None and other.held is not None:
+            other.held.t, other.held.sums = self.held.t, self.held.sums.copy()
         other.m.copy_(self.m)
         other.v.copy_(self.v)
         other.t, other.evidence = self.t, None if self.evidence is None else self.evidence.copy()
@@ -98,19 +110,43 @@ class ParameterTable:
             self.evidence = np.full(len(self), np.nan, np.float32)
         return self.evidence
 
+    def bind(self, step: int, lr: NDArray[np.float64], scale: float) -> Update:
+        """The update of a step of the plan, at learning rates `lr` [D]; counts it. scale: 1 / global batch."""
+        self.t += 1
+        return Update(
+            t=self.t,
+            lr=lr,
+            scale=scale,
+            visible=self.visible_group[0] if self.selective else None,
+            held=None if self.held is None else self.held.bind(step),
+        )
+
+    def groups_read(self, step: int) -> int:
+        """How many of the first column groups a reader of the next step may have to wait for."""
+        held_back = self.held is not None and not self.held.applies(step)
+        return len(self.layout.groups) - held_back
+
     # The three ways in which a row moves while training; nothing else writes to the table between structural events.
 
     def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: Slot) -> None:
         """Adam step of groups lo…hi-1 of rows `ids` (int32 [R], each at most once) by the slot's reduced gradient."""
-        rows = Rows(ids=ids, layout=self.layout, lo=lo, hi=hi)
-        apply_gradient(self._moments, update, rows, slot.values, slot.offsets)
+        if self.held is not None and hi > self.held.group:
+            self.held.gradient(self._moments, update, ids, self._reduced(slot))
+            hi = self.held.group
+        if lo < hi:
+            rows = Rows(ids=ids, layout=self.layout, lo=lo, hi=hi)
+            apply_gradient(self._moments, update, rows, slot.values, slot.offsets)
 
     def apply_zero(self, update: Update, ids: NDArray[np.int32]) -> None:
         """Zero-gradient Adam step of rows `ids`, int32 [R]."""
+        if self.held is not None:
+            self.held.zero(self._moments, update, ids)
         apply_zero(self._moments, update, self._whole(ids))
 
     def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: Slot) -> None:
         """Turn the zero-gradient step that rows `ids` (int32 [R]) have taken into the real one."""
+        if self.held is not None:
+            self.held.correct(self._moments, update, ids, self._reduced(slot))
         apply_correction(self._moments, update, self._whole(ids), slot.values, slot.offsets)
 
     def remember(self, ids: NDArray[np.int32], slot: Slot, scale: float) -> None:
@@ -118,8 +154,19 @@ class ParameterTable:
         evidence, norms = self.keep_evidence(), slot.norms(ids, self.layout, scale)
         evidence[ids[norms > 0]] = norms[norms > 0]
 
+    def published(self, update: Update) -> None:
+        """The update is applied to every row, whatever of it was applied when."""
+        if self.held is not None:
+            self.held.published(update)
+
     def _whole(self, ids: NDArray[np.int32]) -> Rows:
-        return Rows(ids=ids, layout=self.layout, lo=0, hi=len(self.layout.groups))
+        """All groups that move in every step."""
+        groups = len(self.layout.groups) if self.held is None else self.held.group
+        return Rows(ids=ids, layout=self.layout, lo=0, hi=groups)
+
+    def _reduced(self, slot: Slot) -> Reduced:
+        assert self.held is not None
+        return Reduced(values=slot.values, offsets=slot.offsets[self.held.group])
 
     @property
     def slot_layout(self) -> ColumnLayout:
@@ -140,6 +187,8 @@ class ParameterTable:
         yield MemoryCategory.MOMENTS, self.m
         yield MemoryCategory.MOMENTS, self.v
         yield MemoryCategory.ROW_LISTS, self.every_row
+        if self.held is not None:
+            yield MemoryCategory.MOMENTS, self.held.sums
         if self.evidence is not None:
             yield MemoryCategory.EVIDENCE, self.evidence
 
@@ -149,4 +198,6 @@ class ParameterTable:
         for tensor in (self.parameters, self.m, self.v):
             h.update(tensor.cpu().numpy().tobytes())
         h.update(f"{self.t} {len(self)}".encode())
+        if self.held is not None:
+            h.update(f" {self.held.t}".encode() + self.held.sums.tobytes())
         return h.hexdigest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from odin.errors import InputError
 
-CHECKPOINT_VERSION = 2
+CHECKPOINT_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,8 @@ class Header:
 
     next_step: first step still to train; t: Adam counter; structural_version: structural events so far (also the
     key of their random draws); fallen: reads are waited for since an audit failed; plan, manifest: digests that a
-    resume must match, as the arm's whole name
+    resume must match, as the arm's whole name; state: numbers that only this pipeline has; held_t: Adam counter of a
+    held group (odin/held.py)
     """
 
     pipeline: str
@@ -41,6 +42,8 @@ class Header:
     plan: str
     manifest: str
     version: int = CHECKPOINT_VERSION
+    state: dict[str, float] = field(default_factory=dict)
+    held_t: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,7 @@ class Checkpoint:
     """parameters, m, v: float32 [N, D]; statistics: int64 [N, 2], summed over ranks.
 
     evidence: float32 [N], costs: int64 [V]: what the arm has learnt (odin/publication/knowledge.py), where it keeps any
+    held:     float32 [N, C], summed gradients of a held group, where there is one
     """
 
     header: Header
@@ -57,15 +61,16 @@ class Checkpoint:
     statistics: NDArray[np.int64]
     evidence: NDArray[np.float32] | None = None
     costs: NDArray[np.int64] | None = None
+    held: NDArray[np.float32] | None = None
 
 
 _ARRAYS = ("parameters", "m", "v", "statistics")
-_LEARNT = ("evidence", "costs")
+_OPTIONAL = ("evidence", "costs", "held")
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write atomically. Raises InputError when the folder cannot be written; an older file stays intact."""
-    arrays = {key: getattr(checkpoint, key) for key in _ARRAYS + _LEARNT}
+    arrays = {key: getattr(checkpoint, key) for key in _ARRAYS + _OPTIONAL}
     present = {key: array for key, array in arrays.items() if array is not None}
     header = np.frombuffer(json.dumps(asdict(checkpoint.header)).encode(), np.uint8)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -88,7 +93,7 @@ def load(path: Path) -> Checkpoint:
     """Read and check a checkpoint. Raises InputError naming the file for anything that is not one."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in (*_ARRAYS, *(key for key in _LEARNT if key in file))}
+            arrays = {key: file[key] for key in (*_ARRAYS, *(key for key in _OPTIONAL if key in file))}
             header = Header(**json.loads(file["header"].tobytes()))
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
@@ -110,6 +115,7 @@ def _check(path: Path, header: Header, arrays: dict[str, NDArray]) -> None:
         and all(np.isfinite(arrays[k]).all() for k in ("parameters", "m", "v"))
         and bool((arrays["v"] >= 0).all())
         and _is_knowledge(arrays, shape[0])
+        and _sound_sums(arrays.get("held"), shape[0])
     )
     if not sound:
         raise InputError(
@@ -125,6 +131,12 @@ def _is_knowledge(arrays: dict[str, NDArray], rows: int) -> bool:
         evidence.dtype == np.float32 and evidence.shape == (rows,) and not bool((evidence < 0).any())
     )
     return known and (costs is None or (costs.dtype == np.int64 and costs.ndim == 1 and bool((costs >= 0).all())))
+
+
+def _sound_sums(held: NDArray | None, rows: int) -> bool:
+    if held is None:
+        return True
+    return held.dtype == np.float32 and held.ndim == 2 and len(held) == rows and bool(np.isfinite(held).all())
 
 
 def require_match(path: Path, header: Header, *, pipeline: str, arm: str, plan: str, manifest: str, seed: int) -> None:

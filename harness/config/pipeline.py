@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 
 from harness.config.checks import expect, expect_at_least, expect_one_of
+
+# Keys that only one pipeline has; they are null for the others.
+OWN_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "3dgs": (),
+        "taminggs": ("budget_mode", "primitive_budget", "score_views", "f_rest_every"),
+        "dashgs": ("max_primitives",),
+    }
+)
+_MAY_BE_NULL = frozenset({"max_primitives"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +31,11 @@ class Pipeline:
     *_floor_steps: fewest steps between two events of a kind, the same in all arms
     densify_every: densify every so many steps, instead of the schedule; None follows the schedule
     densify_at, reset_at, sh_at: n is the boundary after n steps; () is never, None follows the schedule
+    budget_mode, primitive_budget: TamingGS ends with so many primitives: a `multiplier` of the initial number, or a
+        `final_count`
+    score_views:   TamingGS: views that are scored at each densification, 0 for all
+    f_rest_every:  TamingGS: f_rest moves every so many steps; selective Adam moves it in each
+    max_primitives: DashGS: primitives at full resolution; None lets the budget grow by itself
     """
 
     name: str = "3dgs"
@@ -36,14 +53,58 @@ class Pipeline:
     densify_at: tuple[int, ...] | None = None
     reset_at: tuple[int, ...] | None = None
     sh_at: tuple[int, ...] | None = None
+    budget_mode: str | None = None
+    primitive_budget: float | None = None
+    score_views: int | None = None
+    f_rest_every: int | None = None
+    max_primitives: int | None = None
 
     def __post_init__(self) -> None:
-        expect_one_of(self.name, ("3dgs",), key="pipeline.name")
+        expect_one_of(self.name, OWN_KEYS, key="pipeline.name")
+        self._check_own_keys()
         expect_one_of(self.source, ("reference",), key="pipeline.source")
         expect_one_of(self.optimizer, ("dense", "selective"), key="pipeline.optimizer")
         expect_at_least(0, key="pipeline.sh_degree", value=self.sh_degree, most=3, advice="3DGS trains degree 3.")
         self._check_shares()
         self._check_events()
+
+    def _check_own_keys(self) -> None:
+        """Keys of another pipeline are null, and of this one not."""
+        for name, keys in OWN_KEYS.items():
+            for key in keys:
+                value = getattr(self, key)
+                if name != self.name:
+                    expect(
+                        value is None,
+                        key=f"pipeline.{key}",
+                        value=value,
+                        expected=f"null with pipeline={self.name}",
+                        advice=f"The key belongs to pipeline={name}.",
+                    )
+                elif key not in _MAY_BE_NULL:
+                    expect(
+                        value is not None,
+                        key=f"pipeline.{key}",
+                        value=value,
+                        expected="a value",
+                        advice=f"Choose the pipeline with pipeline={name}, which sets it.",
+                    )
+        self._check_amounts()
+
+    def _check_amounts(self) -> None:
+        if self.budget_mode is not None:
+            expect_one_of(self.budget_mode, ("multiplier", "final_count"), key="pipeline.budget_mode")
+        expect(
+            self.primitive_budget is None or 0 < self.primitive_budget < 1e9,
+            key="pipeline.primitive_budget",
+            value=self.primitive_budget,
+            expected="a number above 0 and below 1e9",
+            advice="It is a factor on the initial primitives, or with budget_mode=final_count their number.",
+        )
+        for key, least in (("score_views", 0), ("f_rest_every", 1), ("max_primitives", 1)):
+            amount = getattr(self, key)
+            if amount is not None:
+                expect_at_least(least, key=f"pipeline.{key}", value=amount, advice="See the file in harness/conf.")
 
     def _check_shares(self) -> None:
         expect(

@@ -16,8 +16,6 @@ from odin.runtime import Runtime, StepRecord, checkpoint_boundaries
 from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
 from pipelines.reference.threedgs import GaussianSplatting
 
-PIPELINE = "3dgs"
-
 
 def checkpointed_plan(workload: Workload, arm: Arm, every: int) -> Plan:
     """The arm's plan with a flush after every `every`-th step. A resumed run must use the same `every`."""
@@ -39,7 +37,7 @@ def start_or_resume(
     require_match(
         path,
         header,
-        pipeline=PIPELINE,
+        pipeline=workload.config.pipeline.name,
         arm=arm.name,
         plan=plan.digest(),
         manifest=workload.capture.manifest,
@@ -70,7 +68,7 @@ def _gather(workload: Workload, runtime: Runtime, plan: Plan, next_step: int) ->
     statistics, learnt = recipe.statistics.local.clone(), runtime.publication.knowledge()
     runtime.transport.reduce_now(statistics)
     header = Header(
-        pipeline=PIPELINE,
+        pipeline=workload.config.pipeline.name,
         arm=runtime.arms_own.arm.name,
         next_step=next_step,
         t=recipe.table.t,

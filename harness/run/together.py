@@ -89,8 +89,9 @@ def train(
     """
     plan = plan or workload.plan(arm)
     ranks = plan.ranks
-    meeting = Meeting(ranks) if share and shares_table(arm) and ranks > 1 else None
     recipes: list[Any] = list(models(workload, ranks))
+    share = share and shares_table(arm) and ranks > 1 and recipes[0].table.held is None
+    meeting = Meeting(ranks) if share else None
     if meeting is not None:
         views = SharedTable.views(recipes[0].table, meeting)
         recipes = [SharedRecipe(r, v, meeting, plan.global_batch) for r, v in zip(recipes, views, strict=True)]

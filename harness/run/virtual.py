@@ -27,7 +27,7 @@ from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, 
 from harness.run.execute import Executed, render_views
 from harness.run.retiming import Job, Way, jobs
 from harness.run.spec import RunSpec
-from harness.run.together import retime, run_threads, shares_table, train
+from harness.run.together import retime, run_threads, train
 from harness.run.warmup import Calibration, calibrate, sections, warm_up
 from harness.run.workload import Workload, load_workload
 from harness.store.files import copy_file, write_text
@@ -41,6 +41,7 @@ from odin.ledger import RING
 from odin.plan import Plan
 from odin.replay import Trajectory
 from odin.runtime import StepRecord
+from odin.shared import SharedTable
 from odin.table import ParameterTable
 from pipelines.export import write_ply
 from pipelines.render.cpu import warm_up as compile_renderer
@@ -128,7 +129,7 @@ class VirtualWorker:
             late_steps=0,
             initial=self.initial,
             renders=render_views(first.recipe, self.workload),
-            memory=ranks_memory(resident, first.recipe.table, plan.ranks, shared=shares_table(arm)),
+            memory=ranks_memory(resident, first.recipe.table, plan.ranks),
         )
         return _Made(measurement=measurement, executed=executed, timeline=timeline, steps=steps)
 
@@ -183,14 +184,14 @@ def _frames(executed: list[Executed]) -> tuple[pd.DataFrame, pd.DataFrame]:
     return timeline, pd.concat([rank_steps(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
 
 
-def ranks_memory(resident: Resident, table: ParameterTable, ranks: int, *, shared: bool) -> Memory | None:
+def ranks_memory(resident: Resident, table: ParameterTable, ranks: int) -> Memory | None:
     """What the ranks have taken since `resident` was made; None where the system does not tell."""
     before, peak = resident.before, resident.peak
     if before is None or peak is None:
         return None
     layout, rows = table.slot_layout, len(table)
     return Memory(
-        tables=1 if shared else ranks,
+        tables=1 if isinstance(table, SharedTable) else ranks,
         table_bytes=3 * 4 * rows * table.layout.columns,
         slot_bytes=RING * rows * (4 * layout.columns + 8 * len(layout.groups)),
         peak_bytes=peak,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.config import Config
+from harness.config.pipeline import OWN_KEYS
 from harness.scenes import load_scene
 from harness.scenes.spec import Progress, SceneSpec
 from odin.arms import Arm
@@ -14,7 +15,7 @@ from odin.plan import Plan
 from odin.planner import Frusta, build_plan
 from pipelines.backend import CPU, Backend
 from pipelines.capture import Capture
-from pipelines.reference.schedule import structural_schedule
+from pipelines.reference.registry import FAMILIES, Family
 from pipelines.reference.settings import Settings
 from pipelines.reference.threedgs import GaussianSplatting
 
@@ -28,12 +29,19 @@ class Workload:
     backend: Backend = CPU
 
     @property
+    def family(self) -> Family:
+        """The pipeline."""
+        return FAMILIES[self.config.pipeline.name]
+
+    @property
     def settings(self) -> Settings:
         """The recipe's settings."""
         p, steps = self.config.pipeline, self.config.scale.steps
         every = p.densify_every
         densify_at = tuple(range(every, steps, every)) if every else p.densify_at
-        return Settings(
+        own = {key: getattr(p, key) for key in OWN_KEYS[p.name]}
+        return self.family.settings(
+            **own,
             sh_degree=p.sh_degree,
             lambda_dssim=p.lambda_dssim,
             densify=p.densify,
@@ -56,10 +64,7 @@ class Workload:
     def with_settings(self, settings: Settings, steps: int) -> GaussianSplatting:
         """A fresh model under other settings or another length (the warm-up's)."""
         batch = self.config.engine.global_batch
-        backend = self.backend
-        return GaussianSplatting(
-            self.capture, settings, backend.renderer, steps=steps, batch=batch, place=backend.place
-        )
+        return self.family.build(self.capture, settings, self.backend, steps=steps, batch=batch)
 
     def plan(self, arm: Arm) -> Plan:
         """The views of every step under the arm's order, with structural windows blocking."""
@@ -68,7 +73,7 @@ class Workload:
     def plan_for(self, arm: Arm, settings: Settings, steps: int) -> Plan:
         """`plan` for other settings or another length."""
         engine, cameras = self.config.engine, [self.capture.cameras[i] for i in self.capture.train]
-        schedule = structural_schedule(settings, steps, engine.global_batch)
+        schedule = self.family.schedule(settings, steps, engine.global_batch)
         return build_plan(
             tracks=self.capture.tracks.restrict(self.capture.train),
             centres=np.stack([c.centre for c in cameras]),

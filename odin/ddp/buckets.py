@@ -79,7 +79,7 @@ class Buckets:
         target.zero_()
         self.inside.copied(target.numel())
         with self.inside.ours(), self._keeper.phase(phase, rows=len(rows)):
-            self.slot.add(group, rows, gradient())
+            self.slot.add(group, rows, gradient())  # colour groups lie side by side in their bucket
         self.inside.copied(target.numel())
         return target.view(len(self._parameters), -1)
 

@@ -43,9 +43,9 @@ class Leaves(torch.nn.Module):
 
     def __init__(self, table: ParameterTable) -> None:
         super().__init__()
-        geometry, colours = table.layout.groups
+        geometry, *colours = table.layout.groups
         self.geometry = torch.nn.Parameter(table.parameters[:, geometry.first : geometry.last])
-        self.colours = torch.nn.Parameter(table.parameters[:, colours.first : colours.last])
+        self.colours = torch.nn.Parameter(table.parameters[:, colours[0].first : colours[-1].last])
 
     def forward(self, view: ViewPass) -> torch.Tensor:
         """The view's loss, a float64 scalar whose backward calls `colours`, then `geometry`."""

@@ -25,7 +25,6 @@ from odin.plan import Plan
 from odin.publication import Publication, Window, WindowState
 from odin.publication.knowledge import Knowledge
 from odin.recipe import Frame, Recipe
-from odin.rows import Update
 from odin.runtime import Runtime
 
 
@@ -68,12 +67,11 @@ class DdpPublication(Publication):
             self.payload_bytes[step] = self.payload_bytes.get(step, 0) + handle.nbytes
         self.buckets.gather()
         table, slot = self.recipe.table, self.buckets.slot
-        table.t += 1
-        lr = self.recipe.learning_rates(step)
-        update = Update(t=table.t, lr=lr, scale=1.0 / self.plan.global_batch)
+        update = table.bind(step, self.recipe.learning_rates(step), 1.0 / self.plan.global_batch)
         with self.keeper.phase(Phase.UPDATE, rows=len(table)) as work:
             work.entries = len(table) * table.layout.columns
             table.apply_gradient(update, table.every_row, 0, len(table.layout.groups), slot)
+        table.published(update)
         self.recipe.published(step)
         self._account(replace(self._window(step), reason=self._reason(step)))
 

@@ -89,6 +89,10 @@ class DeviceSlot:
         total = self.values.index_select(0, index).add_(gradient.reshape(-1))
         self.values.index_copy_(0, index, total)
 
+    def add_colours(self, rows: torch.Tensor, gradient: torch.Tensor) -> None:
+        """See Slot: one group of colours; held groups are the host's (`pipelines.reference.registry`)."""
+        self.add(1, rows, gradient)
+
     def mark(self, group: int, rows: torch.Tensor, visible: torch.Tensor) -> None:
         """Count a view in column `group` of the `rows` that it draws (`visible`, bool [R])."""
         self.add(group, rows, visible.float()[:, None])

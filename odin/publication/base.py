@@ -34,7 +34,6 @@ from odin.points import CLOSE, COLOURS, Point, colour, geometry, view_done
 from odin.publication.knowledge import Knowledge
 from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event, Frame, Recipe
-from odin.rows import Update
 from odin.segments import Part, SegmentSpec, two_buckets
 from odin.slot import Segment, Slot
 
@@ -217,7 +216,7 @@ class Publication(ABC):
 
     def _two_buckets(self) -> list[SegmentSpec]:
         table = self.recipe.table
-        return two_buckets(table.every_row, table.visible_group)
+        return two_buckets(table.every_row, table.visible_group, table.layout.every_group[1:])
 
     def _culled(self, views: Sequence[int] | NDArray[np.integer]) -> list[NDArray[np.int32]]:
         rows = len(self.recipe.table)
@@ -258,13 +257,7 @@ class Publication(ABC):
         if pending is None:
             table = self.recipe.table
             slot = self.ledger.slot(step)
-            table.t += 1
-            update = Update(
-                t=table.t,
-                lr=self.recipe.learning_rates(step),
-                scale=1.0 / self.plan.global_batch,
-                visible=table.visible_group[0] if table.selective else None,
-            )
+            update = table.bind(step, self.recipe.learning_rates(step), 1.0 / self.plan.global_batch)
             pending = Pending(step=step, update=update, slot=slot)
             self.ledger.push(pending)
         return pending
@@ -339,6 +332,7 @@ class Publication(ABC):
         if self.dispatcher is not None:
             self.dispatcher.learn(pending.step)
         self.ledger.done(pending)
+        self.recipe.table.published(pending.update)
         self.recipe.published(pending.step)
 
     def _audits(self, step: int) -> bool:

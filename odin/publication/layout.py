@@ -47,7 +47,9 @@ class Cutting:
     """How to cut.
 
     unit:         views per unit
-    groups:       number of column groups; 1 column group is published as one
+    groups:       number of column groups
+    read:         how many of the first groups the next step may wait for; the others are held back (odin/held.py) and
+                  published at its end. None: all
     split:        whether groups are published apart
     early:        how many rows may leave before the last view, None for all, 0 for none
     lead:         of how many rows the colours may leave first, None for all
@@ -66,6 +68,22 @@ class Cutting:
     chunks: int = 0
     rank_of: Callable[[Ids], Ids] = lambda ids: ids
     visible: tuple[int, ...] = ()
+    read: int | None = None
+
+    @property
+    def everything(self) -> tuple[int, ...]:
+        """All groups of a row."""
+        return (*range(self.groups), *self.visible)
+
+    @property
+    def reads(self) -> int:
+        """How many of the first groups the next step may wait for."""
+        return self.groups if self.read is None else self.read
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Groups that no reader waits for."""
+        return tuple(range(self.reads, self.groups))
 
 
 @dataclass(frozen=True)
@@ -199,11 +217,10 @@ def sort_rows(last: NDArray, need: NDArray, table: NDArray, classes: int) -> tup
 
 def _early(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
     """One segment per view but the last."""
-    everything = (*range(cutting.groups), *cutting.visible)
     return [
         SegmentSpec(
             name="early",
-            blocks=tuple(Block(rows=mine, groups=everything) for mine in by_need if len(mine)),
+            blocks=tuple(Block(rows=mine, groups=cutting.everything) for mine in by_need if len(mine)),
             launch=view_done(ready),
             parts=tuple(p for need, mine in enumerate(by_need) for p in _parts(mine, need, cutting)),
         )
@@ -215,12 +232,12 @@ def _late(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
     """Leading colours, urgent geometry, urgent colours, chunks of delayed rows, the rest."""
     left = rows.left
     if not cutting.split:
-        everything = (*range(cutting.groups), *cutting.visible)
+        waited = (*range(cutting.reads), *cutting.visible)
         urgent = [
             SegmentSpec(
                 name=_numbered("urgent", j, rows.unit),
-                blocks=(Block(rows=left[j], groups=everything),),
-                parts=tuple(_parts(left[j], j, cutting)),
+                blocks=(Block(rows=left[j], groups=waited),),
+                parts=tuple(_awaited(left[j], j, cutting)),
             )
             for j in range(rows.unit)
             if len(left[j])
@@ -231,7 +248,11 @@ def _late(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
     return [
         lead,
         *(_urgent_geometry(j, left[j], led[j], rows, cutting) for j in range(rows.unit) if len(left[j])),
-        *(_urgent_colours(j, left[j][len(led[j]) :], rows) for j in range(rows.unit) if len(left[j]) > len(led[j])),
+        *(
+            _urgent_colours(j, left[j][len(led[j]) :], rows, cutting)
+            for j in range(rows.unit)
+            if len(left[j]) > len(led[j])
+        ),
         *_chunks(left[rows.unit], cutting),
         _rest(left, led, rows, cutting),
     ]
@@ -245,9 +266,12 @@ def _lead(left: Sequence[Ids], rows: _Sorted, cutting: Cutting) -> tuple[list[Id
         taken = mine[:0] if chunked else mine if room is None else mine[:room]
         room = None if room is None else room - len(taken)
         led.append(taken)
-    blocks = tuple(Block(rows=taken, groups=(1, *cutting.visible)) for taken in led if len(taken))
-    parts = tuple(Part(due=colour(j), rows=led[j], lo=1, hi=2) for j in range(rows.unit) if len(led[j]))
-    return led, SegmentSpec(name="colours", blocks=blocks, launch=COLOURS, parts=parts)
+    groups = (*range(1, cutting.groups), *cutting.visible)
+    blocks = tuple(Block(rows=taken, groups=groups) for taken in led if len(taken))
+    filled = [j for j in range(rows.unit) if len(led[j])]
+    parts = [Part(due=colour(j), rows=led[j], lo=1, hi=cutting.reads) for j in filled]
+    parts += [part for j in filled for part in _held(led[j], cutting)]
+    return led, SegmentSpec(name="colours", blocks=blocks, launch=COLOURS, parts=tuple(parts))
 
 
 def _urgent_geometry(position: int, mine: Ids, led: Ids, rows: _Sorted, cutting: Cutting) -> SegmentSpec:
@@ -259,11 +283,11 @@ def _urgent_geometry(position: int, mine: Ids, led: Ids, rows: _Sorted, cutting:
     )
 
 
-def _urgent_colours(position: int, mine: Ids, rows: _Sorted) -> SegmentSpec:
+def _urgent_colours(position: int, mine: Ids, rows: _Sorted, cutting: Cutting) -> SegmentSpec:
     return SegmentSpec(
         name=_numbered("urgent colours", position, rows.unit),
-        blocks=(Block(rows=mine, groups=(1,)),),
-        parts=(Part(due=colour(position), rows=mine, lo=1, hi=2),),
+        blocks=(Block(rows=mine, groups=tuple(range(1, cutting.reads))),),
+        parts=(Part(due=colour(position), rows=mine, lo=1, hi=cutting.reads),),
     )
 
 
@@ -271,12 +295,11 @@ def _chunks(delayed: Ids, cutting: Cutting) -> list[SegmentSpec]:
     """Delayed rows in pieces of equal size; how far a rank waits for them is its own decision (D§6 gate)."""
     if not cutting.chunks:
         return []
-    everything = (*range(cutting.groups), *cutting.visible)
     pieces = np.array_split(cutting.rank_of(delayed), cutting.chunks)
     return [
         SegmentSpec(
             name=f"{CHUNK} {k + 1}",
-            blocks=(Block(rows=piece, groups=everything),),
+            blocks=(Block(rows=piece, groups=cutting.everything),),
             parts=(Part(due=CLOSE, rows=piece, lo=0, hi=cutting.groups, corrects=cutting.corrects),),
         )
         for k, piece in enumerate(pieces)
@@ -286,10 +309,14 @@ def _chunks(delayed: Ids, cutting: Cutting) -> list[SegmentSpec]:
 
 def _rest(left: Sequence[Ids], led: Sequence[Ids], rows: _Sorted, cutting: Cutting) -> SegmentSpec:
     blocks, parts = [], []
+    for need in range(rows.unit if cutting.held else 0):
+        behind = left[need][len(led[need]) :]
+        blocks.append(Block(rows=behind, groups=cutting.held))
+        parts += _held(behind, cutting)
     first = rows.unit + (1 if cutting.chunks else 0)
     for need in range(first, rows.needs):
         behind = left[need][len(led[need]) :]
-        for ids, groups in ((led[need], (0,)), (behind, (*range(cutting.groups), *cutting.visible))):
+        for ids, groups in ((led[need], (0,)), (behind, cutting.everything)):
             if len(ids):
                 blocks.append(Block(rows=ids, groups=groups))
         parts += _parts(left[need], need, cutting)
@@ -303,12 +330,22 @@ def _parts(mine: Ids, need: int, cutting: Cutting) -> list[Part]:
     if need >= cutting.unit:
         corrects = cutting.corrects and need == cutting.unit
         return [Part(due=CLOSE, rows=mine, lo=0, hi=cutting.groups, corrects=corrects)]
+    return _awaited(mine, need, cutting) + _held(mine, cutting)
+
+
+def _awaited(mine: Ids, need: int, cutting: Cutting) -> list[Part]:
+    """What the first reader of rows waits for."""
     if not cutting.split:
-        return [Part(due=geometry(need), rows=mine, lo=0, hi=cutting.groups)]
+        return [Part(due=geometry(need), rows=mine, lo=0, hi=cutting.reads)]
     return [
         Part(due=geometry(need), rows=mine, lo=0, hi=1),
-        Part(due=colour(need), rows=mine, lo=1, hi=cutting.groups),
+        Part(due=colour(need), rows=mine, lo=1, hi=cutting.reads),
     ]
+
+
+def _held(mine: Ids, cutting: Cutting) -> list[Part]:
+    """What of rows that have a reader is held back from it."""
+    return [Part(due=CLOSE, rows=mine, lo=cutting.reads, hi=cutting.groups)] if cutting.held else []
 
 
 def _numbered(name: str, position: int, unit: int) -> str:

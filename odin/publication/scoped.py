@@ -96,7 +96,7 @@ class ScopedPublication(Publication):
         row_bytes = 4 * table.slot_layout.columns
         early = self.budget.early_rows(int(sizes.sum()) / self.plan.ranks, unit, rows * row_bytes, row_bytes)
         last_views = int(sizes[unit - 1 :: unit].min())
-        colour_bytes = 4 * table.layout.groups[1].width
+        colour_bytes = 4 * sum(group.width for group in table.layout.groups[1:])
         return Cutting(
             unit=unit,
             groups=len(table.layout.groups),
@@ -104,6 +104,7 @@ class ScopedPublication(Publication):
             early=early if arm.early else 0,
             lead=self.budget.colour_rows(last_views, colour_bytes),
             visible=table.visible_group,
+            read=table.groups_read(step),
         )
 
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -53,6 +53,9 @@ class ReplaySlot(GradientSlot):
     def add(self, group: int, rows: Ids, gradient: object) -> None:
         """There is nothing to add."""
 
+    def add_colours(self, rows: Ids, gradient: object) -> None:
+        """There is nothing to add."""
+
 
 class ReplayLedger(Ledger):
     """A ledger of such slots."""
@@ -66,8 +69,8 @@ class ReplayLedger(Ledger):
 class ReplayTable(ParameterTable):
     """A table that only knows how many rows it has."""
 
-    def __init__(self, rows: int, layout: ColumnLayout, *, selective: bool) -> None:
-        super().__init__(torch.zeros((0, layout.columns)), layout, selective=selective)
+    def __init__(self, rows: int, layout: ColumnLayout, *, selective: bool, hold: int = 0) -> None:
+        super().__init__(torch.zeros((0, layout.columns)), layout, selective=selective, hold=hold)
         self.resize(rows)
 
     def resize(self, rows: int) -> None:
@@ -106,7 +109,9 @@ class ReplayRecipe:
 
     def __init__(self, inner: Recipe, plan: Plan, trajectory: Trajectory, keeper: Keeper) -> None:
         self._inner, self._plan, self._trajectory, self._keeper = inner, plan, trajectory, keeper
-        self._replayed = ReplayTable(trajectory.rows, inner.table.layout, selective=inner.table.selective)
+        table = inner.table
+        hold = 0 if table.held is None else table.held.every
+        self._replayed = ReplayTable(trajectory.rows, table.layout, selective=table.selective, hold=hold)
         self.table: ParameterTable = self._replayed
         self.splittable = inner.splittable
         self._scoped = -1
@@ -175,10 +180,12 @@ class ReplayRecipe:
 
     def restructure(self, step: int, events: Event, version: int, reduce: Reduce, keeper: Keeper) -> None:
         """The collectives and phases of the events, then the recorded number of rows."""
-        if Event.DENSIFY in events:
-            reduce(torch.empty((len(self.table), 2), dtype=torch.int64, device=META))
-            with keeper.phase(Phase.DENSIFY, rows=len(self.table)):
-                self._replayed.resize(self._trajectory.grown[step])
-        if events != Event.DENSIFY:
-            with keeper.phase(Phase.EVENT, rows=len(self.table)):
-                pass
+        for done in self._trajectory.events[step]:
+            if done.phase is None:
+                reduce(torch.empty(done.shape, dtype=torch.int64, device=META))
+                continue
+            assert done.category is not None
+            with keeper.counted_as(done.category), keeper.phase(done.phase) as work:
+                for name, amount in asdict(done.work).items():
+                    setattr(work, name, amount)
+        self._replayed.resize(self._trajectory.grown[step])

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from odin.arriving import mean, taken
 from odin.inflation import Inflation
 from odin.keeper import Keeper
-from odin.phases import Phase
+from odin.phases import Category, Phase
 from odin.plan import Plan
 from odin.recipe import Event, Frame, Recipe, Reduce
-from odin.replay.trajectory import Bits, Trajectory, ViewWork
+from odin.replay.trajectory import Bits, EventWork, Trajectory, ViewWork
 
 
 class RecordingRecipe:
@@ -55,6 +56,31 @@ class RecordingRecipe:
         return loss
 
     def restructure(self, step: int, events: Event, version: int, reduce: Reduce, keeper: Keeper) -> None:
-        """Also keeps the new number of rows."""
-        self.inner.restructure(step, events, version, reduce, keeper)
+        """Also keeps the new number of rows, and the phases and sums of the events."""
+        noting = _NotingReduce(reduce, keeper)
+        self.inner.restructure(step, events, version, noting, keeper)
+        self.trajectory.events[step] = noting.finish()
         self.trajectory.grown[step] = len(self.inner.table)
+
+
+class _NotingReduce:
+    """Passes sums on and notes them, and the phases in between."""
+
+    def __init__(self, inner: Reduce, keeper: Keeper) -> None:
+        self.rank, self.ranks = inner.rank, inner.ranks
+        self._inner, self._keeper, self._seen = inner, keeper, len(keeper.entries)
+        self._works: list[EventWork] = []
+
+    def __call__(self, tensor: torch.Tensor) -> None:
+        self.finish()
+        self._works.append(EventWork(phase=None, shape=tuple(tensor.shape)))
+        self._inner(tensor)
+
+    def finish(self) -> list[EventWork]:
+        """Note the phases since the last sum; everything so far."""
+        new = self._keeper.entries[self._seen :]
+        self._seen = len(self._keeper.entries)
+        self._works += [
+            EventWork(phase=Phase(e.name), category=Category(e.category), work=e.work) for e in new if e.kind == "phase"
+        ]
+        return self._works

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.keeper import Work
+from odin.phases import Category, Phase
+
 Bits = NDArray[np.uint64]
 
 
@@ -19,6 +22,16 @@ class ViewWork:
     pixels: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class EventWork:
+    """A phase of a structural event, or a sum over ranks (`phase` is None) of int64 values of a shape."""
+
+    phase: Phase | None
+    category: Category | None = None
+    work: Work = field(default_factory=Work)
+    shape: tuple[int, ...] = ()
+
+
 @dataclass(kw_only=True)
 class Trajectory:
     """One rank's share of a trajectory; scopes and row counts are the same on all ranks.
@@ -29,6 +42,7 @@ class Trajectory:
     views:  (step, view) → work
     grown:  step → N after the structural events that follow it
     losses: (step, view) → loss
+    events: step → what the structural events after it did on this rank
     """
 
     rows: int
@@ -37,3 +51,4 @@ class Trajectory:
     views: dict[tuple[int, int], ViewWork] = field(default_factory=dict)
     grown: dict[int, int] = field(default_factory=dict)
     losses: dict[tuple[int, int], float] = field(default_factory=dict)
+    events: dict[int, list[EventWork]] = field(default_factory=dict)

@@ -28,7 +28,9 @@ class SharedTable(ParameterTable):
     def __init__(self, source: ParameterTable, meeting: Meeting, rank: int, views: list[SharedTable]) -> None:
         """Rank `rank`'s view of the storage of `source`; `views` collects those of all ranks, in rank order."""
         self.rank, self._meeting, self._views = rank, meeting, views
-        self.layout, self.selective, self.t = source.layout, source.selective, source.t
+        if source.held is not None:
+            raise ValueError("sums of a held group belong to one rank; such a table is not shared")
+        self.layout, self.selective, self.t, self.held = source.layout, source.selective, source.t, None
         self._adopt(source)
         views.append(self)
 

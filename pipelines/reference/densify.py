@@ -5,7 +5,7 @@ Legend: N primitives before, N' after.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,11 @@ class Densified:
     split: int
     pruned: int
 
+    def only(self, alive: NDArray[np.bool_]) -> Densified:
+        """Without the rows that are not `alive`, bool [N']."""
+        pruned = self.pruned + int((~alive).sum())
+        return replace(self, parameters=self.parameters[alive], source=self.source[alive], pruned=pruned)
+
 
 def densify(
     parameters: NDArray[np.float32],
@@ -43,19 +48,26 @@ def densify(
     mean_norm: float64 [N]; prune_large: an opacity reset has happened (upstream's size rule is on)
     """
     hot = mean_norm >= settings.densify_grad_threshold
-    small = np.exp(parameters[:, SCALE].max(axis=1)) <= settings.percent_dense * extent
-    clone, split = np.flatnonzero(hot & small), np.flatnonzero(hot & ~small)
+    small = small_rows(parameters, settings, extent)
+    grown = grow(parameters, np.flatnonzero(hot & small), np.flatnonzero(hot & ~small), rng)
+    return grown.only(alive_rows(grown.parameters, settings, extent, prune_large))
+
+
+def small_rows(parameters: NDArray[np.float32], settings: Settings, extent: float) -> NDArray[np.bool_]:
+    """Rows that are cloned rather than split, bool [N]."""
+    small: NDArray[np.bool_] = np.exp(parameters[:, SCALE].max(axis=1)) <= settings.percent_dense * extent
+    return small
+
+
+def grow(
+    parameters: NDArray[np.float32], clone: NDArray[np.int64], split: NDArray[np.int64], rng: np.random.Generator
+) -> Densified:
+    """Copies of the rows `clone` and two smaller ones in place of each of `split`, behind all that stay."""
     keep = np.setdiff1d(np.arange(len(parameters)), split, assume_unique=True)
     grown = np.concatenate([parameters[keep], parameters[clone], _split(parameters[split], rng)])
     added = np.full(len(grown) - len(keep), -1, np.int64)
-    source = np.concatenate([keep, added])
-    alive = _alive(grown, settings, extent, prune_large)
     return Densified(
-        parameters=grown[alive],
-        source=source[alive],
-        cloned=len(clone),
-        split=len(split),
-        pruned=int((~alive).sum()),
+        parameters=grown, source=np.concatenate([keep, added]), cloned=len(clone), split=len(split), pruned=0
     )
 
 
@@ -75,7 +87,10 @@ def _split(rows: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.fl
     return out
 
 
-def _alive(parameters: NDArray[np.float32], settings: Settings, extent: float, prune_large: bool) -> NDArray[np.bool_]:
+def alive_rows(
+    parameters: NDArray[np.float32], settings: Settings, extent: float, prune_large: bool
+) -> NDArray[np.bool_]:
+    """Rows that are neither faint nor, with `prune_large`, too large, bool [N]."""
     opacity = 1 / (1 + np.exp(-parameters[:, OPACITY.start].astype(np.float64)))
     alive = opacity >= settings.min_opacity
     if prune_large:

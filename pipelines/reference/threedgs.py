@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -23,18 +23,19 @@ from odin.layout import ColumnGroup, ColumnLayout
 from odin.phases import Phase
 from odin.publication.knowledge import Knowledge
 from odin.recipe import Event, Reduce
+from odin.table import ParameterTable
 from pipelines.camera import Camera
 from pipelines.capture import Capture
 from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, F_DC, F_REST, GEOMETRY, OPACITY, ROTATION, SCALE, XYZ
 from pipelines.place import HOST, Place, Rows
-from pipelines.reference.densify import densify, reset_opacity
+from pipelines.reference.densify import Densified, densify, reset_opacity
 from pipelines.reference.initialise import initial_parameters, scene_extent
 from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
-from pipelines.render.protocol import Bins, BlendGradients, Projection, Renderer
+from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection, Renderer
 
 LAYOUT = ColumnLayout(
     groups=(
@@ -99,13 +100,13 @@ class GaussianSplatting:
         self._eyes, self._photos = place.eyes(self.cameras), place.photos(capture)
         self._batch, self._budget = batch, steps * batch
         self.extent = scene_extent(self.cameras)
-        self.schedule: StructuralSchedule = structural_schedule(settings, steps, batch)
+        self.schedule: StructuralSchedule = self._make_schedule(steps, batch)
         self.background = torch.zeros(3, device=place.device)
         self.degree = 0
         self.resets = 0
         parameters = initial_parameters(capture, settings)
         order = morton_order(parameters[:, XYZ].numpy())
-        self.table = place.table(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
+        self.table = self._make_table(parameters[order])
         self._observing = True
         self.statistics = place.statistics(len(self.table))
 
@@ -116,6 +117,41 @@ class GaussianSplatting:
         other.statistics = self.place.statistics(len(self.table))
         other.statistics.local.copy_(self.statistics.local)
         return other
+
+    # What the recipes built on this one change --------------------------------------------------------------
+
+    def _make_schedule(self, steps: int, batch: int) -> StructuralSchedule:
+        return structural_schedule(self.settings, steps, batch)
+
+    def _make_table(self, parameters: torch.Tensor) -> ParameterTable:
+        return self.place.table(parameters, LAYOUT, selective=self.settings.optimizer == "selective")
+
+    def _prepare(self, step: int, version: int, reduce: Reduce, keeper: Keeper) -> None:
+        """Before densification, with summed statistics; every rank is here."""
+
+    def _densified(self, step: int, rng: np.random.Generator) -> Densified:
+        """The densified table, by summed statistics."""
+        large = self.resets > 0
+        return self.table.once(
+            lambda: densify(self.table.values(), self._mean_norm(), self.settings, self.extent, rng, prune_large=large)
+        )
+
+    def _event(self, step: int, events: Event) -> None:
+        """Structural events other than densification, in upstream's order."""
+        if Event.RESET in events:
+            self._reset_opacity()
+        if Event.SH_UP in events:
+            self.degree = min(self.degree + 1, self.settings.sh_degree)
+
+    def _state(self) -> dict[str, float]:
+        """What a checkpoint keeps besides."""
+        return {}
+
+    def _restore_state(self, state: dict[str, float]) -> None:
+        """The reverse."""
+
+    def _mean_norm(self) -> NDArray[np.float64]:
+        return DensificationStatistics.mean_norm(self.statistics.sums())
 
     # Scopes -------------------------------------------------------------------------------------------------
 
@@ -144,15 +180,10 @@ class GaussianSplatting:
 
     def render(self, frame: GaussianFrame, keeper: Keeper) -> Scalar:
         """Colour, blend, loss, and the blend's backward to screen space."""
+        blended = self._blend(frame, keeper)
+        assert frame.rgb is not None
         camera = self.cameras[frame.view]
         pixels = camera.width * camera.height
-        with keeper.phase(Phase.COLOUR, rows=len(frame.rows)):
-            frame.sh = self.table.parameters[self.place.index(frame.rows), COLOUR].requires_grad_()
-            frame.rgb = self.renderer.colour(frame.geometry, frame.sh, camera, self.degree)
-        with keeper.phase(Phase.BLEND, rows=len(frame.rows), pixels=pixels) as work:
-            blended = self.renderer.blend(frame.projection, frame.bins, frame.rgb, camera, self.background)
-            frame.image, frame.fragments = blended.image, blended.fragments
-            work.entries, work.fragments = frame.bins.entries, blended.fragments
         with keeper.phase(Phase.LOSS, pixels=pixels):
             photo = self._photos[frame.view]
             loss, gradient = self.renderer.loss(blended.image, photo, self.settings.lambda_dssim)
@@ -160,6 +191,17 @@ class GaussianSplatting:
             frame.gradients = self.renderer.blend_backward(frame.projection, frame.bins, frame.rgb, blended, gradient)
             work.entries, work.fragments = frame.bins.entries, blended.fragments
         return self.place.scalar(loss)
+
+    def _blend(self, frame: GaussianFrame, keeper: Keeper) -> Blended:
+        camera = self.cameras[frame.view]
+        with keeper.phase(Phase.COLOUR, rows=len(frame.rows)):
+            frame.sh = self.table.parameters[self.place.index(frame.rows), COLOUR].requires_grad_()
+            frame.rgb = self.renderer.colour(frame.geometry, frame.sh, camera, self.degree)
+        with keeper.phase(Phase.BLEND, rows=len(frame.rows), pixels=camera.width * camera.height) as work:
+            blended = self.renderer.blend(frame.projection, frame.bins, frame.rgb, camera, self.background)
+            frame.image, frame.fragments = blended.image, blended.fragments
+            work.entries, work.fragments = frame.bins.entries, blended.fragments
+        return blended
 
     def backward_colours(self, frame: GaussianFrame) -> Rows:
         """SH gradient, float32 [M, 48]; the view direction's share is kept for the geometry."""
@@ -241,26 +283,22 @@ class GaussianSplatting:
         """Densify, reset opacity, raise the SH degree, in upstream's order."""
         if Event.DENSIFY in events:
             reduce(self.statistics.local)
+            self._prepare(step, version, reduce, keeper)
             with keeper.phase(Phase.DENSIFY, rows=len(self.table)):
-                self._densify(version)
+                rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
+                self._install(self._densified(step, rng))
         if events == Event.DENSIFY:
             return
         with keeper.phase(Phase.EVENT, rows=len(self.table)):
-            if Event.RESET in events:
-                self._reset_opacity()
-            if Event.SH_UP in events:
-                self.degree = min(self.degree + 1, self.settings.sh_degree)
+            self._event(step, events)
 
-    def _densify(self, version: int) -> None:
-        self.table.replace(*self.table.once(lambda: self._grown(version)))
+    def _install(self, result: Densified) -> None:
+        self.table.replace(*self.table.once(lambda: self._continued(result)))
         self.statistics = self.place.statistics(len(self.table))
 
-    def _grown(self, version: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, NDArray[np.int64]]:
-        """Parameters and moments after clone, split, prune and reorder, and the row that each continues."""
+    def _continued(self, result: Densified) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+        """Parameters and moments of a densified table in Morton order, and the row that each continues."""
         table = self.table
-        norm = DensificationStatistics.mean_norm(self.statistics.sums())
-        rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
-        result = densify(table.values(), norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
         order = morton_order(result.parameters[:, XYZ])
         source = result.source[order]
         kept = torch.from_numpy(source).to(self.place.device)
@@ -279,7 +317,8 @@ class GaussianSplatting:
 
     def checkpoint(self, header: Header, statistics: NDArray[np.int64], knowledge: Knowledge) -> Checkpoint:
         """The whole state at flushed state. statistics: int64 [N, 2], summed over ranks; knowledge: the arm's."""
-        table = self.table.moments
+        table, held = self.table.moments, self.table.held
+        header = replace(header, state=self._state(), held_t=0 if held is None else held.t)
         return Checkpoint(
             header=header,
             parameters=table.p,
@@ -288,6 +327,7 @@ class GaussianSplatting:
             statistics=statistics,
             evidence=knowledge.evidence,
             costs=knowledge.costs,
+            held=None if held is None else held.sums,
         )
 
     def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
@@ -297,6 +337,9 @@ class GaussianSplatting:
         p, m, v = (torch.from_numpy(a.copy()).to(self.place.device) for a in arrays)
         self.table.replace(p, m, v)
         self.table.t = header.t
+        if self.table.held is not None and checkpoint.held is not None:
+            self.table.held.t, self.table.held.sums = header.held_t, checkpoint.held.copy()
+        self._restore_state(header.state)
         self.degree, self.resets = header.sh_degree, header.resets
         self.statistics = self.place.statistics(len(self.table))
         if first_rank:

@@ -24,7 +24,7 @@ GROUPS = {
     "engine": ("process", "virtual"),
     "link": ("cluster", "exposed-229", "exposed-295", "exposed-323", "fig1-2dgs", "fig1-3dgs", "fig1-dash",
              "fig1-taming", "none"),
-    "pipeline": ("3dgs",),
+    "pipeline": ("3dgs", "dashgs", "taminggs"),
     "scale": ("short", "smoke"),
     "scene": ("falsifier", "rooms"),
     "study": ("headline",),
@@ -34,6 +34,7 @@ scene.path scene.images scene.test_every scene.skip_missing
 pipeline.name pipeline.source pipeline.optimizer pipeline.densify pipeline.sh_degree pipeline.lambda_dssim
 pipeline.initial_subsample pipeline.perturb pipeline.densification_floor_steps pipeline.sh_floor_steps
 pipeline.reset_floor_steps pipeline.densify_every pipeline.densify_at pipeline.reset_at pipeline.sh_at
+pipeline.budget_mode pipeline.primitive_budget pipeline.score_views pipeline.f_rest_every pipeline.max_primitives
 engine.name engine.device engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.padding_reserve
 engine.reduce compute.name compute.scale_rows compute.scale_pixels compute.overlap_slowdown
 cluster.name link.name link.exposed_share link.alpha_s scale.steps

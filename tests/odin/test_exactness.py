@@ -47,9 +47,10 @@ def train(
     selective: bool = False,
     adversarial: bool = False,
     views: int = VIEWS,
+    hold: int = 0,
 ) -> tuple[list[Runtime], list[ToyRecipe], object]:
     def main(transport: object) -> tuple[Runtime, ToyRecipe]:
-        recipe = ToyRecipe(rows, views, events, lr=lr, selective=selective, adversarial=adversarial)
+        recipe = ToyRecipe(rows, views, events, lr=lr, selective=selective, adversarial=adversarial, hold=hold)
         runtime = Runtime(recipe, plan, arm(name), transport, Keeper(), policy=policy, budget=budget)
         runtime.run()
         return runtime, recipe
@@ -111,6 +112,41 @@ def test_overlap_equals_waiting_bit_for_bit(events, ranks, unit, seed, lr, name,
     assert totals == [sum(log) for log in sizes_waited.log], "arms send different bytes"
     assert len(set(map(tuple, sizes.log))) == 1, "ranks send different collectives"
     assert overlapped_runs[0].publication.payload_bytes == overlapped_runs[-1].publication.payload_bytes
+
+
+@settings(max_examples=SOME * 3 // 5, deadline=None)
+@given(
+    events=st.lists(event, min_size=3, max_size=14),
+    ranks=st.integers(1, 3),
+    unit=st.integers(1, 3),
+    seed=st.integers(0, 99),
+    name=switched,
+    budget=budgets,
+    hold=st.sampled_from([1, 2, 3, 5]),
+)
+def test_a_group_that_is_held_back_is_exact_as_well(events, ranks, unit, seed, name, budget, hold) -> None:
+    """Gradients of the group are summed and applied every few steps; no arm may lose or misplace one."""
+    plan = make_plan(len(events), ranks, unit, events, seed)
+    _, waited, sizes_waited = train("barrier-planned", plan, events, hold=hold)
+    _, overlapped, sizes = train(name, plan, events, budget=budget, hold=hold)
+    assert digest(waited) == digest(overlapped)
+    assert [sum(log) for log in sizes.log] == [sum(log) for log in sizes_waited.log]
+    applied = [s for s, e in enumerate(events) if (s + 1) % hold == 0 and Event.DENSIFY not in e]
+    assert waited[0].table.held.t == len(applied)
+
+
+@pytest.mark.parametrize("name", ["predicted", "throughput:reads=predicted", "hogwild", "throughput:evidence=local"])
+def test_inexact_arms_apply_every_gradient_of_a_held_group(name: str) -> None:
+    """With gradients that do not depend on what is read, a late or corrected update ends where waiting does."""
+    events = [Event.NONE] * 13
+    plan = make_plan(13, 2, 2, events, seed=1)
+    _, waited, _ = train("barrier-planned", plan, events, hold=4, lr=1e-6)
+    _, late, _ = train(name, plan, events, hold=4, lr=1e-6)
+    digest(late)
+    a, b = waited[0].table, late[0].table
+    assert a.held.t == b.held.t == 3
+    for x, y in ((a.held.sums, b.held.sums), (a.m, b.m), (a.v, b.v)):
+        assert np.allclose(x, y, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("selective", [False, True], ids=["dense", "selective"])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odin.hazards import NONE
+from odin.layout import ColumnGroup, ColumnLayout
 from odin.points import CLOSE, COLOURS, Kind, colour, geometry, view_done
 from odin.publication.layout import DELAYED, REST, Classes, Cut, Cutting, lay_out, sort_rows
 from odin.segments import two_buckets
@@ -27,6 +28,26 @@ def random_classes(rows: int, unit: int, seed: int) -> Classes:
 
 
 room = st.one_of(st.none(), st.integers(0, 90))
+HELD = ColumnLayout(
+    groups=tuple(ColumnGroup(name=n, first=a, last=b) for n, a, b in (("g", 0, 11), ("dc", 11, 14), ("rest", 14, 59)))
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 60), st.booleans(), room, room, st.sampled_from([0, 3]), st.integers(0, 9999))
+def test_held_groups_travel_and_are_published_once(unit, rows, split, early, lead, chunks, seed) -> None:
+    """A group that no reader waits for is published at the end, and is no part of what is waited for."""
+    cutting = Cutting(unit=unit, groups=3, split=split, early=early, lead=lead, chunks=chunks, read=2)
+    classes = random_classes(rows, unit, seed)
+    cut = lay_out(classes, cutting)
+    place, published = link_place(cut, rows, 3), np.zeros((3, rows), int)
+    GradientSlot(rows, HELD).partition(cut.segments)
+    for k, spec in enumerate(cut.segments):
+        for part in spec.parts:
+            published[part.lo : part.hi, part.rows] += 1
+            assert (place[part.lo : part.hi][:, part.rows] <= k).all()
+            assert part.due == CLOSE or part.hi <= 2
+    assert (published == (classes.last != NONE)).all()
 
 
 @st.composite

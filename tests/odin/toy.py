@@ -26,6 +26,13 @@ from odin.table import ParameterTable
 LAYOUT = ColumnLayout(
     groups=(ColumnGroup(name="geometry", first=0, last=3), ColumnGroup(name="colour", first=3, last=7))
 )
+HELD_LAYOUT = ColumnLayout(
+    groups=(
+        ColumnGroup(name="geometry", first=0, last=3),
+        ColumnGroup(name="colour", first=3, last=4),
+        ColumnGroup(name="rest", first=4, last=7),
+    )
+)
 REACH = 1.0
 
 
@@ -57,12 +64,13 @@ class ToyRecipe:
 
     def __init__(
         self, rows: int, views: int, events: list[Event], lr: float = 0.02, seed: int = 0, selective: bool = False,
-        adversarial: bool = False,
+        adversarial: bool = False, hold: int = 0,
     ) -> None:  # fmt: skip
         rng = np.random.default_rng(seed)
         table = rng.normal(size=(rows, LAYOUT.columns)).astype(np.float32)
         table[:, 0] = np.sort(rng.uniform(0, views, rows))
-        self.table = ParameterTable(torch.from_numpy(table), LAYOUT, selective=selective)
+        layout = HELD_LAYOUT if hold else LAYOUT
+        self.table = ParameterTable(torch.from_numpy(table), layout, selective=selective, hold=hold)
         self.lr, self.events, self.seed = lr, events, seed
         self.adversarial = adversarial
         self.missed = self.lag = 0

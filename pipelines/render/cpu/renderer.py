@@ -25,6 +25,7 @@ from pipelines.render.cpu.blend_kernels import (
     row_gradients,
 )
 from pipelines.render.cpu.projection_kernels import project_rows, project_rows_backward
+from pipelines.render.cpu.score_kernels import score_rows
 from pipelines.render.cpu.sh_kernels import colour_rows, colour_rows_backward
 from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection
 from pipelines.render.sh import check_degree
@@ -237,3 +238,22 @@ class CpuRenderer:
     def loss(self, image: torch.Tensor, photo: Any, weight: float) -> tuple[float, torch.Tensor]:
         """The photometric loss and its gradient (`ssim.l1_dssim`)."""
         return l1_dssim(image, photo, weight)
+
+    def pixel_scores(self, bins: Bins, blended: Blended, weights: torch.Tensor) -> torch.Tensor:
+        """Sums over the pixels that each row contributes to, float64 [M, 4]: of the pixels' weights (float32 [H, W]),
+        their number, alpha · transmittance, and distances to the row's centre in pixels."""
+        lists: TileLists = bins.data
+        state: BlendState = blended.data
+        sums = torch.zeros(len(state.packed), 4, dtype=torch.float64)
+        score_rows(
+            state.packed,
+            lists.starts,
+            lists.rows,
+            lists.columns,
+            np.empty(FORWARD_PLANES, np.float32),
+            weights.contiguous().numpy(),
+            state.stops,
+            state.bands,
+            sums.numpy(),
+        )
+        return sums

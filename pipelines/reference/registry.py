@@ -1,0 +1,59 @@
+"""The reference recipes by the name of their pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from odin.errors import InputError
+from pipelines.backend import Backend
+from pipelines.capture import Capture
+from pipelines.place import HOST
+from pipelines.reference.dashgs import DashGS, DashSettings
+from pipelines.reference.schedule import StructuralSchedule, structural_schedule
+from pipelines.reference.settings import Settings
+from pipelines.reference.taminggs import TamingGS, TamingSettings, taming_schedule
+from pipelines.reference.threedgs import GaussianSplatting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One pipeline: its recipe, its settings, and the boundaries that its structural events fall on.
+
+    schedule:  (settings, steps, batch) → the events as far as they are known without a capture
+    on_device: the recipe runs where `Place` says, not on the host alone
+    """
+
+    name: str
+    recipe: type[GaussianSplatting]
+    settings: type[Settings]
+    schedule: Callable[[Any, int, int], StructuralSchedule] = structural_schedule
+    on_device: bool = False
+
+    def build(
+        self, capture: Capture, settings: Settings, backend: Backend, *, steps: int, batch: int
+    ) -> GaussianSplatting:
+        """A fresh model. Raises InputError on a device that the recipe does not know."""
+        recipe: Any = self.recipe
+        if backend.place is HOST:
+            return recipe(capture, settings, backend.renderer, steps=steps, batch=batch)
+        if not self.on_device:
+            raise InputError(
+                f"pipeline={self.name} trains on the CPU only; of the reference recipes 3dgs alone has a device path. "
+                "Use device=cpu, or pipeline=3dgs."
+            )
+        return recipe(capture, settings, backend.renderer, steps=steps, batch=batch, place=backend.place)
+
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        family.name: family
+        for family in (
+            Family(name="3dgs", recipe=GaussianSplatting, settings=Settings, on_device=True),
+            Family(name="taminggs", recipe=TamingGS, settings=TamingSettings, schedule=taming_schedule),
+            Family(name="dashgs", recipe=DashGS, settings=DashSettings),
+        )
+    }
+)
