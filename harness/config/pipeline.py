@@ -13,6 +13,8 @@ class Pipeline:
     """The training recipe. Schedule constants count images (D§5); these are step floors and overrides.
 
     lambda_dssim:  weight of D-SSIM in the loss, beside 1 − lambda_dssim of L1
+    lambda_normal, lambda_dist: weights of normal consistency and depth distortion (2dgs only)
+    depth_ratio:   0: normals of the expected depth, 1: of the median depth (2dgs only)
     initial_subsample: share of the SfM points that the model starts from, drawn by the seed
     optimizer:     dense Adam, or selective: visible rows only, without bias correction (SparseGaussianAdam)
     perturb:       initial positions are multiplied by 1 + perturb (the perturbed-barrier control)
@@ -36,14 +38,18 @@ class Pipeline:
     densify_at: tuple[int, ...] | None = None
     reset_at: tuple[int, ...] | None = None
     sh_at: tuple[int, ...] | None = None
+    lambda_normal: float = 0.05
+    lambda_dist: float = 0.0
+    depth_ratio: float = 0.0
 
     def __post_init__(self) -> None:
-        expect_one_of(self.name, ("3dgs",), key="pipeline.name")
+        expect_one_of(self.name, ("2dgs", "3dgs"), key="pipeline.name")
         expect_one_of(self.source, ("reference",), key="pipeline.source")
         expect_one_of(self.optimizer, ("dense", "selective"), key="pipeline.optimizer")
         expect_at_least(0, key="pipeline.sh_degree", value=self.sh_degree, most=3, advice="3DGS trains degree 3.")
         self._check_shares()
         self._check_events()
+        self._check_surfels()
 
     def _check_shares(self) -> None:
         expect(
@@ -90,6 +96,32 @@ class Pipeline:
             expected="null where densify_at is given",
             advice="Give one of densify_every and densify_at, not both.",
         )
+
+    def _check_surfels(self) -> None:
+        for name in ("lambda_normal", "lambda_dist"):
+            expect(
+                getattr(self, name) >= 0,
+                key=f"pipeline.{name}",
+                value=getattr(self, name),
+                expected="a number of 0 or more",
+                advice="It is the weight of a term of the loss; 0 leaves the term out.",
+            )
+        expect(
+            0 <= self.depth_ratio <= 1,
+            key="pipeline.depth_ratio",
+            value=self.depth_ratio,
+            expected="a number from 0 to 1",
+            advice="0 suits unbounded scenes, 1 bounded ones.",
+        )
+        for name in ("lambda_normal", "lambda_dist", "depth_ratio"):
+            default = type(self).__dataclass_fields__[name].default
+            expect(
+                self.name == "2dgs" or getattr(self, name) == default,
+                key=f"pipeline.{name}",
+                value=getattr(self, name),
+                expected=f"{default} where the pipeline is not 2dgs",
+                advice="Other pipelines have no such term: choose pipeline=2dgs or leave the key out.",
+            )
 
 
 def _check_event_steps(key: str, steps: tuple[int, ...] | None) -> None:

@@ -14,8 +14,6 @@ from odin.runtime import Runtime, StepRecord, checkpoint_boundaries
 from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
 from pipelines.reference.threedgs import GaussianSplatting
 
-PIPELINE = "3dgs"
-
 
 def checkpointed_plan(workload: Workload, arm: Arm, every: int) -> Plan:
     """The arm's plan with a flush after every `every`-th step. A resumed run must use the same `every`."""
@@ -37,7 +35,7 @@ def start_or_resume(
     require_match(
         path,
         header,
-        pipeline=PIPELINE,
+        pipeline=workload.config.pipeline.name,
         plan=plan.digest(),
         manifest=workload.capture.manifest,
         seed=workload.config.seed,
@@ -66,7 +64,7 @@ def _gather(workload: Workload, runtime: Runtime, plan: Plan, next_step: int) ->
     statistics = recipe.statistics.local.clone()
     runtime.transport.reduce_now(statistics)
     header = Header(
-        pipeline=PIPELINE,
+        pipeline=workload.config.pipeline.name,
         next_step=next_step,
         t=recipe.table.t,
         structural_version=runtime.version,

@@ -26,7 +26,7 @@ from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, 
 from harness.run.execute import Executed, execute, render_views
 from harness.run.spec import RunSpec
 from harness.run.warmup import Calibration, calibrate, sections, warm_up
-from harness.run.workload import Workload, load_workload
+from harness.run.workload import Workload, compile_kernels, load_workload
 from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
@@ -39,7 +39,6 @@ from odin.errors import OdinError
 from odin.keeper import NominalKeeper
 from odin.runtime import StepRecord
 from pipelines.export import write_ply
-from pipelines.render.cpu import warm_up as compile_renderer
 
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ class VirtualWorker:
         """Compile, price, then train every cell."""
         torch.set_num_threads(1)
         tell(stage="compile")
-        compile_renderer()
+        compile_kernels(self.spec.config)
         recipe = self.workload.recipe()
         self.initial = quality_of(render_views(recipe, self.workload), self.workload, with_ssim=True)
         calibration = self._calibrate()

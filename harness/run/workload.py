@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,8 +17,11 @@ from odin.planner import Frusta, build_plan
 from pipelines.capture import Capture
 from pipelines.reference.schedule import structural_schedule
 from pipelines.reference.settings import Settings
+from pipelines.reference.surfel_settings import SurfelSettings
 from pipelines.reference.threedgs import GaussianSplatting
-from pipelines.render.cpu import CpuRenderer
+from pipelines.reference.twodgs import SurfelSplatting
+from pipelines.render.cpu import CpuRenderer, warm_up
+from pipelines.render.surfels import SurfelRenderer, warm_up_surfels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +37,12 @@ class Workload:
         p, steps = self.config.pipeline, self.config.scale.steps
         every = p.densify_every
         densify_at = tuple(range(every, steps, every)) if every else p.densify_at
-        return Settings(
+        kind: Callable[..., Settings] = Settings
+        if p.name == "2dgs":
+            kind = partial(
+                SurfelSettings, lambda_normal=p.lambda_normal, lambda_dist=p.lambda_dist, depth_ratio=p.depth_ratio
+            )
+        return kind(
             sh_degree=p.sh_degree,
             lambda_dssim=p.lambda_dssim,
             densify=p.densify,
@@ -55,6 +65,8 @@ class Workload:
     def with_settings(self, settings: Settings, steps: int) -> GaussianSplatting:
         """A fresh model under other settings or another length (the warm-up's)."""
         batch = self.config.engine.global_batch
+        if isinstance(settings, SurfelSettings):
+            return SurfelSplatting(self.capture, settings, SurfelRenderer(), steps=steps, batch=batch)
         return GaussianSplatting(self.capture, settings, CpuRenderer(), steps=steps, batch=batch)
 
     def plan(self, arm: Arm) -> Plan:
@@ -82,6 +94,13 @@ class Workload:
                 tan_y=np.array([c.tan_y for c in cameras]),
             ),
         )
+
+
+def compile_kernels(config: Config) -> None:
+    """Compile, or read from Numba's cache, every kernel a configuration's cells run."""
+    warm_up()
+    if config.pipeline.name == "2dgs":
+        warm_up_surfels()
 
 
 def load_workload(config: Config, progress: Progress | None = None) -> Workload:

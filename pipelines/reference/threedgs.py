@@ -24,7 +24,7 @@ from pipelines.camera import Camera
 from pipelines.capture import Capture
 from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, F_DC, F_REST, GEOMETRY, OPACITY, ROTATION, SCALE, XYZ
-from pipelines.reference.densify import densify, reset_opacity
+from pipelines.reference.densify import Densified, densify, reset_opacity
 from pipelines.reference.initialise import initial_parameters, scene_extent
 from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
@@ -76,6 +76,7 @@ class GaussianSplatting:
     kinds: Mapping[str, slice] = MappingProxyType(
         {"xyz": XYZ, "scale": SCALE, "rotation": ROTATION, "opacity": OPACITY, "f_dc": F_DC, "f_rest": F_REST}
     )
+    layout = LAYOUT
 
     def __init__(self, capture: Capture, settings: Settings, renderer: Renderer, *, steps: int, batch: int) -> None:
         self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
@@ -87,11 +88,15 @@ class GaussianSplatting:
         self.background = torch.zeros(3)
         self.degree = 0
         self.resets = 0
-        parameters = initial_parameters(capture, settings)
+        parameters = self._initial(capture)
         order = morton_order(parameters[:, XYZ].numpy())
-        self.table = ParameterTable(parameters[order], LAYOUT, selective=settings.optimizer == "selective")
+        self.table = ParameterTable(parameters[order], self.layout, selective=settings.optimizer == "selective")
         self._observing = True
         self.statistics = DensificationStatistics(len(self.table))
+
+    def _initial(self, capture: Capture) -> torch.Tensor:
+        """The table before its rows are put in order, float32 [N, D]."""
+        return initial_parameters(capture, self.settings)
 
     # Scopes -------------------------------------------------------------------------------------------------
 
@@ -230,13 +235,19 @@ class GaussianSplatting:
         table = self.table
         norm = DensificationStatistics.mean_norm(self.statistics.local.numpy())
         rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0xDE, version]))
-        result = densify(table.parameters.numpy(), norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
+        result = self._densified(table.parameters.numpy(), norm, rng)
         order = morton_order(result.parameters[:, XYZ])
         source = torch.from_numpy(result.source[order])
         fresh = (source < 0)[:, None]
         m, v = (torch.where(fresh, 0.0, old[source.clamp(min=0)]) for old in (table.m, table.v))
         table.replace(torch.from_numpy(result.parameters[order]), m, v, source.numpy())
         self.statistics = DensificationStatistics(len(table))
+
+    def _densified(
+        self, parameters: NDArray[np.float32], norm: NDArray[np.float64], rng: np.random.Generator
+    ) -> Densified:
+        """Clone, split and prune rows of mean screen-space gradient `norm` [N]."""
+        return densify(parameters, norm, self.settings, self.extent, rng, prune_large=self.resets > 0)
 
     def _reset_opacity(self) -> None:
         reset_opacity(self.table.parameters.numpy(), self.settings)

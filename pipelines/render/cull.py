@@ -44,17 +44,18 @@ def cull_packed(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflat
     Blocks of 64 rows are tested first, which pays where neighbours in the table are neighbours in space (Morton
     order). Needs no memory beside its result.
     """
-    rows = _rows(geometry, inflation)
+    rows = require_rows(geometry, inflation, columns=11)
     bits = np.empty((len(cameras), words(len(rows))), np.uint64)
     views = np.array([pack_camera(camera) for camera in cameras]).reshape(-1, 8, 3)
-    cull_table(rows, *_classes(inflation), views, bits)
+    cull_table(rows, *inflation_classes(inflation), views, bits)
     return bits
 
 
-def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
+def require_rows(geometry: Geometry, inflation: Inflation, *, columns: int) -> NDArray[np.float32]:
+    """The geometry [N, columns] as a kernel reads it; ValueError if it, or the inflation's classes, do not fit."""
     array = geometry.detach().numpy() if isinstance(geometry, torch.Tensor) else geometry
-    if array.ndim != 2 or array.shape[1] != 11:
-        raise ValueError(f"geometry has shape {array.shape}, expected [N, 11]")
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise ValueError(f"geometry has shape {array.shape}, expected [N, {columns}]")
     if len(inflation.level) != len(array):
         raise ValueError(f"inflation has {len(inflation.level)} rows, geometry has {len(array)}")
     classes = min(len(inflation.shift), len(inflation.growth))
@@ -63,7 +64,8 @@ def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
     return np.require(array, np.float32, ["A", "W"])  # a slice of a wider table is read where it is
 
 
-def _classes(inflation: Inflation) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+def inflation_classes(inflation: Inflation) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+    """Levels, shifts and growths as the kernels read them."""
     return (
         _dense(inflation.level, np.uint8),
         _dense(inflation.shift, np.float64),

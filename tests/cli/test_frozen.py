@@ -19,9 +19,9 @@ GROUPS = {
     "cluster": ("local",),
     "engine": ("process", "virtual"),
     "link": ("exposed-229", "exposed-295", "exposed-323", "none"),
-    "pipeline": ("3dgs",),
+    "pipeline": ("2dgs", "3dgs"),
     "scale": ("short", "smoke"),
-    "scene": ("falsifier", "rooms"),
+    "scene": ("falsifier", "orbit", "rooms"),
     "study": ("headline",),
 }
 KEYS = """
@@ -29,6 +29,7 @@ scene.path scene.images scene.test_every scene.skip_missing
 pipeline.name pipeline.source pipeline.optimizer pipeline.densify pipeline.sh_degree pipeline.lambda_dssim
 pipeline.initial_subsample pipeline.perturb pipeline.densification_floor_steps pipeline.sh_floor_steps
 pipeline.reset_floor_steps pipeline.densify_every pipeline.densify_at pipeline.reset_at pipeline.sh_at
+pipeline.lambda_normal pipeline.lambda_dist pipeline.depth_ratio
 engine.name engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.reduce
 cluster.name link.name link.exposed_share link.alpha_s scale.steps
 study.name study.arms study.mirrored study.regions seed out
