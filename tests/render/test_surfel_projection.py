@@ -147,7 +147,7 @@ def test_statistic_is_the_gradient_of_the_homographys_last_column() -> None:
 
 def test_misfits_are_errors() -> None:
     camera = make_camera()
-    with pytest.raises(ValueError, match="expected torch.float32"):
+    with pytest.raises(ValueError, match=r"expected torch\.float32"):
         RENDERER.project(torch.zeros(3, 11), camera)
     with pytest.raises(ValueError, match="degree"):
         RENDERER.colour(torch.zeros(3, 10), torch.zeros(3, 48), camera, 4)

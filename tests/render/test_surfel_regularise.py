@@ -27,7 +27,9 @@ def render(camera: Camera, geometry: torch.Tensor, sh: torch.Tensor) -> SurfelBl
 def normals_of(depth: torch.Tensor, camera: Camera) -> torch.Tensor:
     """[H, W, 3] by slices of the point map, zero at the border."""
     ys, xs = torch.meshgrid(torch.arange(camera.height), torch.arange(camera.width), indexing="ij")
-    rays = torch.stack([(xs + 0.5 - camera.cx) / camera.fx, (ys + 0.5 - camera.cy) / camera.fy, torch.ones(xs.shape)], 2)
+    rays = torch.stack(
+        [(xs + 0.5 - camera.cx) / camera.fx, (ys + 0.5 - camera.cy) / camera.fy, torch.ones(xs.shape)], 2
+    )
     points = depth[..., None] * rays.double()
     down, across = points[2:, 1:-1] - points[:-2, 1:-1], points[1:-1, 2:] - points[1:-1, :-2]
     inner = torch.nn.functional.normalize(torch.linalg.cross(down, across), dim=-1)

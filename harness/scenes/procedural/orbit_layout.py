@@ -46,7 +46,9 @@ def build_orbit() -> SceneMesh:
     builder.box((-0.62, -0.1, TOP), (-0.3, 0.25, TOP + 0.26), PARCEL, lamp)
     _books(builder, other)
     builder.box((0.12, -0.42, TOP), (0.44, -0.16, TOP + 0.14), CRATE, lamp)
-    _turned(builder, (0.45, 0.2), [(0.07, 0), (0.13, 0.1), (0.13, 0.2), (0.05, 0.32), (0.08, 0.4), (0, 0.4)], VASE, lamp)
+    _turned(
+        builder, (0.45, 0.2), [(0.07, 0), (0.13, 0.1), (0.13, 0.2), (0.05, 0.32), (0.08, 0.4), (0, 0.4)], VASE, lamp
+    )
     _turned(builder, (0.0, 0.05), _circle(0.13), BALL, other)
     _turned(builder, (-0.28, -0.34), [(0.06, 0), (0.1, 0.22), (0, 0.22)], CUP, lamp)
     return builder.build()

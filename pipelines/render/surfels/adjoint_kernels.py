@@ -20,6 +20,7 @@ from pipelines.render.cpu.blend_kernels import clear_tile, pixel_of
 from pipelines.render.surfels.blend_kernels import (
     HIGH,
     NORMAL,
+    OPACITY,
     PX,
     PY,
     RGB,
@@ -31,7 +32,6 @@ from pipelines.render.surfels.blend_kernels import (
     Floats,
     Ints,
     K,
-    O,
     Z,
     cut_alpha,
     raw_alpha,
@@ -63,7 +63,7 @@ def adjoint_band(planes: Floats, begin: int, end: int, packed: Floats, i: int, p
     x, y = packed[i, PX], packed[i, PY]
     k0, k1, k2, k3 = packed[i, K], packed[i, K + 1], packed[i, K + 2], packed[i, K + 3]
     k4, k5, k6, k7 = packed[i, K + 4], packed[i, K + 5], packed[i, K + 6], packed[i, K + 7]
-    z, opacity = packed[i, Z], packed[i, O]
+    z, opacity = packed[i, Z], packed[i, OPACITY]
     red, green, blue = packed[i, RGB], packed[i, RGB + 1], packed[i, RGB + 2]
     n0, n1, n2 = packed[i, NORMAL], packed[i, NORMAL + 1], packed[i, NORMAL + 2]
     su, sux, suy, sv, svx, svy = F(0), F(0), F(0), F(0), F(0), F(0)
@@ -219,4 +219,4 @@ def surfel_gradients(
         transforms[i, 7], depths[i] = moments[i, 9], moments[i, 12]
         for j in range(3):
             rgb[i, j], normals[i, j] = moments[i, 14 + j], moments[i, 17 + j]
-        grad_o[i] = moments[i, 13] / packed[i, O]
+        grad_o[i] = moments[i, 13] / packed[i, OPACITY]

@@ -43,7 +43,7 @@ _EXPONENT = F(-0.5 / math.log(2.0))  # exp(-ρ/2) = 2^(ρ·_EXPONENT)
 SPAN, SLOPE = F(FAR / (FAR - NEAR)), F(FAR * NEAR / (FAR - NEAR))
 
 # Columns of `packed`.
-PX, PY, K, Z, O, RGB, NORMAL, BOX = 0, 1, 2, 10, 11, 12, 15, 18
+PX, PY, K, Z, OPACITY, RGB, NORMAL, BOX = 0, 1, 2, 10, 11, 12, 15, 18
 PACKED = 24
 
 
@@ -63,7 +63,12 @@ def pack_surfels(
     for i in range(means.shape[0]):
         if extents[i, 0] < F(0):
             continue
-        packed[i, PX], packed[i, PY], packed[i, Z], packed[i, O] = means[i, 0], means[i, 1], depths[i], opacities[i]
+        packed[i, PX], packed[i, PY], packed[i, Z], packed[i, OPACITY] = (
+            means[i, 0],
+            means[i, 1],
+            depths[i],
+            opacities[i],
+        )
         for j in range(8):
             packed[i, K + j] = transforms[i, j]
         for j in range(3):
@@ -114,7 +119,7 @@ def blend_band(planes: Floats, begin: int, end: int, packed: Floats, i: int, pla
     x, y = packed[i, PX], packed[i, PY]
     k0, k1, k2, k3 = packed[i, K], packed[i, K + 1], packed[i, K + 2], packed[i, K + 3]
     k4, k5, k6, k7 = packed[i, K + 4], packed[i, K + 5], packed[i, K + 6], packed[i, K + 7]
-    z, opacity = packed[i, Z], packed[i, O]
+    z, opacity = packed[i, Z], packed[i, OPACITY]
     red, green, blue = packed[i, RGB], packed[i, RGB + 1], packed[i, RGB + 2]
     n0, n1, n2 = packed[i, NORMAL], packed[i, NORMAL + 1], packed[i, NORMAL + 2]
     for k in range(np.uint64(begin), np.uint64(end)):

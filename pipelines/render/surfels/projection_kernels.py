@@ -36,7 +36,8 @@ def tangents(geometry: Rows, i: int) -> tuple[tuple[float, float, float, float, 
     w, x = np.float64(geometry[i, 5]), np.float64(geometry[i, 6])
     y, z = np.float64(geometry[i, 7]), np.float64(geometry[i, 8])
     norm = max(math.sqrt(w * w + x * x + y * y + z * z), 1e-12)
-    su, sv = exp(np.float64(geometry[i, 3])), exp(np.float64(geometry[i, 4]))
+    a, b = np.float64(geometry[i, 3]), np.float64(geometry[i, 4])
+    su, sv = exp(a) + 0.0 * a, exp(b) + 0.0 * b  # NaN stays NaN
     return (w / norm, x / norm, y / norm, z / norm, norm), su, sv
 
 
@@ -132,9 +133,10 @@ def write_box(
 ) -> None:
     """Box and radius of row i, if it touches a tile: everywhere else alpha is below 1/255 or depth below NEAR."""
     reach2 = 2.0 * log(max(opacity, 1e-300) / ALPHA_MIN)
-    if not reach2 > 0.0:
-        return
     t, a, b, su, sv = geometry
+    # False for NaN in an opacity, a scale or a quaternion; `exp` would let a NaN pass.
+    if not reach2 + 0.0 * (a[0] + b[0] + su + sv) > 0.0:
+        return
     focal, centre, grid = view[4], view[5], view[7]
     bounded, along_x, along_y = disc_box(t, a, b, su, sv, focal, reach2)
     blur = math.sqrt(reach2 / LOW_PASS)

@@ -122,7 +122,13 @@ class SurfelBackend(Protocol):
         ...
 
     def colour_backward(
-        self, geometry: torch.Tensor, sh: torch.Tensor, camera: Camera, degree: int, rgb: torch.Tensor, grad: torch.Tensor
+        self,
+        geometry: torch.Tensor,
+        sh: torch.Tensor,
+        camera: Camera,
+        degree: int,
+        rgb: torch.Tensor,
+        grad: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Gradients of geometry [M, 10] (through the view direction) and sh [M, 48]."""
         ...

@@ -98,9 +98,7 @@ class SurfelRenderer:
         """RGB of each row, float32 [M, 3], clamped below at 0. Raises ValueError for a degree outside 0–3."""
         rows, coefficients = _checked(geometry, 10, "geometry"), _checked(sh, 48, "sh")
         rgb = torch.empty(len(rows), 3)
-        colour_rows(
-            rows.numpy(), coefficients.numpy(), _centre(camera), _terms(degree), np.empty(16), rgb.numpy()
-        )
+        colour_rows(rows.numpy(), coefficients.numpy(), _centre(camera), _terms(degree), np.empty(16), rgb.numpy())
         return rgb
 
     def colour_backward(
