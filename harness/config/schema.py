@@ -12,7 +12,7 @@ from harness.config.checks import expect, expect_at_least, expect_one_of
 from harness.config.pipeline import Pipeline
 from odin.arms import Waits, arm
 
-PROCEDURAL_SCENES = ("falsifier", "orbit", "rooms")
+PROCEDURAL_SCENES = ("city", "falsifier", "orbit", "rooms")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
 MOST_RANKS = 16
 MOST_VIRTUAL = 64

@@ -145,7 +145,34 @@ class OrbitSpec:
         return _label("orbit", self, OrbitSpec())
 
 
-Spec = RoomsSpec | FalsifierSpec | OrbitSpec
+@dataclass(frozen=True, kw_only=True)
+class CitySpec:
+    """Sizes of the procedural capture *city*, which grows with the number of views.
+
+    views:         aerial cameras, any number; the city has the size they survey
+    width, height: pixels
+    points:        SfM-like points with tracks; raise it with the views (32 per view is the default's density)
+    seed:          of the sampled points and their detection; cameras and meshes do not depend on it
+
+    Raises InputError for sizes that cannot be generated.
+    """
+
+    views: int = 256
+    width: int = 120
+    height: int = 90
+    points: int = 8192
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require("city", self, {"views": 4, "width": 8, "height": 8, "points": 1, "seed": 0})
+
+    @property
+    def name(self) -> str:
+        """ "city", followed by every size that is not the default's, such as "city-views2048-points65536"."""
+        return _label("city", self, CitySpec())
+
+
+Spec = RoomsSpec | FalsifierSpec | OrbitSpec | CitySpec
 
 
 def _require(kind: str, spec: Spec, lowest: dict[str, int]) -> None:

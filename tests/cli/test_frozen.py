@@ -21,7 +21,7 @@ GROUPS = {
     "link": ("exposed-229", "exposed-295", "exposed-323", "none"),
     "pipeline": ("2dgs", "3dgs"),
     "scale": ("short", "smoke"),
-    "scene": ("falsifier", "orbit", "rooms"),
+    "scene": ("city", "falsifier", "orbit", "rooms"),
     "study": ("headline",),
 }
 KEYS = """

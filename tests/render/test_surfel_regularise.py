@@ -26,7 +26,7 @@ def render(camera: Camera, geometry: torch.Tensor, sh: torch.Tensor) -> SurfelBl
 
 def normals_of(depth: torch.Tensor, camera: Camera) -> torch.Tensor:
     """[H, W, 3] by slices of the point map, zero at the border."""
-    ys, xs = torch.meshgrid(torch.arange(camera.height), torch.arange(camera.width), indexing="ij")
+    ys, xs = torch.meshgrid(torch.arange(camera.height).double(), torch.arange(camera.width).double(), indexing="ij")
     rays = torch.stack(
         [(xs + 0.5 - camera.cx) / camera.fx, (ys + 0.5 - camera.cy) / camera.fy, torch.ones(xs.shape)], 2
     )
