@@ -14,6 +14,9 @@ class SurfelSettings(Settings):
     """One 2DGS training run.
 
     min_opacity:     rows below are pruned when densifying (upstream's opacity_cull)
+    densification_floor_steps: a reset leaves opacities at 0.01, and the fastest row takes 34 steps of opacity_lr to
+                     come back above min_opacity; upstream densifies 100 steps later. 3DGS's floor of 25 would prune
+                     all rows.
     lambda_normal:   weight of normal consistency, after `normal_from` images
     lambda_dist:     weight of the depth distortion, after `distortion_from` images; 0 upstream, where each scene sets
                      its own
@@ -21,6 +24,7 @@ class SurfelSettings(Settings):
     """
 
     min_opacity: float = 0.05
+    densification_floor_steps: int = 50
     lambda_normal: float = 0.05
     lambda_dist: float = 0.0
     depth_ratio: float = 0.0

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.errors import RunError
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.phases import Phase
@@ -190,6 +191,12 @@ class SurfelSplatting(GaussianSplatting):
     ) -> Densified:
         """As 3DGS, on ellipsoids of no thickness: samples of a split lie in the surfel."""
         grown = super()._densified(columns.as_ellipsoids(parameters), norm, rng)
+        if len(grown.parameters) == 0:
+            raise RunError(
+                f"Densification pruned all {len(parameters)} surfels: every opacity is below "
+                f"{self.settings.min_opacity}. It came too soon after an opacity reset; leave at least 50 steps between "
+                "reset_at and the next of densify_at, or raise densification_floor_steps."
+            )
         return replace(grown, parameters=columns.from_ellipsoids(grown.parameters))
 
     def _reset_opacity(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from odin.errors import InputError
+from odin.errors import InputError, RunError
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.recipe import Event
@@ -102,6 +102,13 @@ def test_split_samples_lie_in_the_surfel_and_weak_rows_are_pruned() -> None:
         normal = np.array([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)])
         offset = child[:3] - parent[:3]
         assert abs(offset @ normal) < 1e-4 * (1 + np.linalg.norm(offset))
+
+
+def test_densifying_right_after_a_reset_is_refused() -> None:
+    model = recipe()
+    model.restructure(0, Event.RESET, 1, lambda tensor: None, Keeper())
+    with pytest.raises(RunError, match="pruned all"):
+        model.restructure(1, Event.DENSIFY, 2, lambda tensor: None, Keeper())
 
 
 def test_reset_lowers_opacities() -> None:

@@ -114,7 +114,7 @@ def test_each_map_alone(name: str) -> None:
     assert_close(compare(*make_surfels(200, camera, seed=3, pixels=6.0), camera, maps=(name,)))
 
 
-@pytest.mark.parametrize(("aniso", "image", "gradient"), [(1.0, 1e-6, 5e-5), (2.0, 5e-6, 5e-4)])
+@pytest.mark.parametrize(("aniso", "image", "gradient"), [(1.0, 1e-6, 5e-5), (2.0, 3e-5, 1e-3)])
 def test_thin_rows(aniso: float, image: float, gradient: float) -> None:
     """Needles a hundred times longer than wide. Far below a pixel wide, a float32 offset of 4e-6 px is a visible share
     of their width: the bounds are wider there."""
