@@ -98,9 +98,10 @@ class Workload:
 
 def compile_kernels(config: Config) -> None:
     """Compile, or read from Numba's cache, every kernel a configuration's cells run."""
-    warm_up()
     if config.pipeline.name == "2dgs":
         warm_up_surfels()
+    else:
+        warm_up()
 
 
 def load_workload(config: Config, progress: Progress | None = None) -> Workload:
