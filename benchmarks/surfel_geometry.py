@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from harness.config import load
 from harness.run.workload import Workload, load_workload
 from harness.scenes import OrbitSpec
-from harness.scenes.load import _sizes
+from harness.scenes.load import sizes
 from harness.scenes.procedural.orbit import orbit_blueprint
 from harness.scenes.procedural.raycast import RayCaster
 from harness.scenes.procedural.truth import Truth, true_geometry
@@ -151,7 +151,7 @@ def main() -> None:
     words = [f"scene={scene}", "pipeline=2dgs", "ranks=1", f"steps={given.steps}", "test_every=8", *given.set]
     workload = load_workload(load(words), print)
     recipe = train(workload, max(1, given.steps // 20))
-    frame = evaluate(recipe, workload, _sizes("orbit", OrbitSpec, given.size), given.out)
+    frame = evaluate(recipe, workload, sizes("orbit", OrbitSpec, given.size), given.out)
     frame.to_csv(given.out / "geometry.csv", index=False)
     print(frame.to_string(index=False))
     last = frame.iloc[-1]

@@ -40,16 +40,16 @@ def load_scene(spec: SceneSpec, *, progress: Progress | None = None) -> Capture:
                 f'default and choose the size in the path instead, as in "{name}?width=60&height=45".'
             )
         if name == "falsifier":
-            return load_falsifier(_sizes(name, FalsifierSpec, query), test_every=spec.test_every, progress=tell)
+            return load_falsifier(sizes(name, FalsifierSpec, query), test_every=spec.test_every, progress=tell)
         if name == "city":
-            return load_city(_sizes(name, CitySpec, query), test_every=spec.test_every, progress=tell)
+            return load_city(sizes(name, CitySpec, query), test_every=spec.test_every, progress=tell)
         if name == "orbit":
-            return load_orbit(_sizes(name, OrbitSpec, query), test_every=spec.test_every, progress=tell)
-        return load_rooms(_sizes(name, RoomsSpec, query), test_every=spec.test_every, progress=tell)
+            return load_orbit(sizes(name, OrbitSpec, query), test_every=spec.test_every, progress=tell)
+        return load_rooms(sizes(name, RoomsSpec, query), test_every=spec.test_every, progress=tell)
     return load_colmap(spec, progress=tell)
 
 
-def _sizes(name: str, kind: type[Sizes], query: str) -> Sizes:
+def sizes(name: str, kind: type[Sizes], query: str) -> Sizes:
     """The sizes in "views=16&width=64"; empty is the default."""
     known = kind.__dataclass_fields__
     values: dict[str, int] = {}

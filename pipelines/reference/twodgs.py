@@ -194,8 +194,8 @@ class SurfelSplatting(GaussianSplatting):
         if len(grown.parameters) == 0:
             raise RunError(
                 f"Densification pruned all {len(parameters)} surfels: every opacity is below "
-                f"{self.settings.min_opacity}. It came too soon after an opacity reset; leave at least 50 steps between "
-                "reset_at and the next of densify_at, or raise densification_floor_steps."
+                f"{self.settings.min_opacity}. It came too soon after an opacity reset; leave at least 50 steps "
+                "between reset_at and the next of densify_at, or raise densification_floor_steps."
             )
         return replace(grown, parameters=columns.from_ellipsoids(grown.parameters))
 
