@@ -1,6 +1,6 @@
 """How close surfels come to the true surface: 2DGS trained on *orbit*, its depth and normals against the ray caster.
 
-    python -m benchmarks.surfel_geometry --steps 500 --out results/surfel-geometry
+    python -m benchmarks.surfel_geometry --steps 700 --set lambda_dist=100 depth_ratio=1 reset_at=[]
 
 Over the pixels of held-out views where a ray meets a surface and the model covers more than half: the angle between
 rendered and true normals (the weighted mean normal, and the normal of the depth map) and |depth - true| / true, for
@@ -93,9 +93,9 @@ def shown_normals(normal: Map) -> NDArray[np.uint8]:
 
 def shown_depth(depth: Map, low: float, high: float) -> NDArray[np.uint8]:
     """Depth [H, W] as grey, near is bright; 0 and inf are black."""
-    share = np.clip((high - depth) / (high - low), 0.0, 0.9)
+    share = np.clip((high - depth) / (high - low), 0.0, 1.0)
     seen = np.isfinite(depth) & (depth > 0)
-    return np.repeat(np.where(seen, 255 * (0.1 + share), 0.0).astype(np.uint8)[..., None], 3, axis=2)
+    return np.repeat(np.where(seen, 255 * (0.1 + 0.9 * share), 0.0).astype(np.uint8)[..., None], 3, axis=2)
 
 
 def picture(blended: SurfelBlended, truth: Truth, photo: NDArray[np.uint8], camera: Camera, ratio: float) -> Map:
