@@ -78,19 +78,19 @@ def pack_surfels(
 
 
 @njit(**STRICT)
-def squared(u: float, v: float, dx: float, dy: float) -> tuple[float, float]:
+def squared(u: np.float32, v: np.float32, dx: np.float32, dy: np.float32) -> tuple[np.float32, np.float32]:
     """Exponents (squared distances in standard deviations) on the surfel and of the low-pass filter."""
     return u * u + v * v, _BLUR * (dx * dx + dy * dy)
 
 
 @njit(**STRICT)
-def raw_alpha(rho: float, opacity: float) -> float:
+def raw_alpha(rho: np.float32, opacity: np.float32) -> np.float32:
     """opacity·exp(-ρ/2), neither clamped nor cut."""
     return opacity * exp2(max(rho * _EXPONENT, F(-100.0)))
 
 
 @njit(**STRICT)
-def cut_alpha(raw: float, seen: bool) -> float:
+def cut_alpha(raw: np.float32, seen: bool) -> np.float32:
     """Clamped at 0.99, 0 below 1/255 and where the surfel is met in front of the near plane."""
     alpha = min(raw, HIGH)
     alpha = alpha if alpha >= LOW else F(0)
