@@ -15,6 +15,7 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "3dgs": (),
         "taminggs": ("budget_mode", "primitive_budget", "score_views", "f_rest_every"),
         "dashgs": ("max_primitives",),
+        "2dgs": ("lambda_normal", "lambda_dist", "depth_ratio"),
     }
 )
 _MAY_BE_NULL = frozenset({"max_primitives"})
@@ -25,6 +26,8 @@ class Pipeline:
     """The training recipe. Schedule constants count images (D§5); these are step floors and overrides.
 
     lambda_dssim:  weight of D-SSIM in the loss, beside 1 − lambda_dssim of L1
+    lambda_normal, lambda_dist: weights of normal consistency and depth distortion (2dgs only)
+    depth_ratio:   0: normals of the expected depth, 1: of the median depth (2dgs only)
     initial_subsample: share of the SfM points that the model starts from, drawn by the seed
     optimizer:     dense Adam, or selective: visible rows only, without bias correction (SparseGaussianAdam)
     perturb:       initial positions are multiplied by 1 + perturb (the perturbed-barrier control)
@@ -58,6 +61,9 @@ class Pipeline:
     score_views: int | None = None
     f_rest_every: int | None = None
     max_primitives: int | None = None
+    lambda_normal: float | None = None
+    lambda_dist: float | None = None
+    depth_ratio: float | None = None
 
     def __post_init__(self) -> None:
         expect_one_of(self.name, OWN_KEYS, key="pipeline.name")
@@ -67,6 +73,7 @@ class Pipeline:
         expect_at_least(0, key="pipeline.sh_degree", value=self.sh_degree, most=3, advice="3DGS trains degree 3.")
         self._check_shares()
         self._check_events()
+        self._check_surfels()
 
     def _check_own_keys(self) -> None:
         """Keys of another pipeline are null, and of this one not."""
@@ -150,6 +157,23 @@ class Pipeline:
             value=self.densify_every,
             expected="null where densify_at is given",
             advice="Give one of densify_every and densify_at, not both.",
+        )
+
+    def _check_surfels(self) -> None:
+        for name in ("lambda_normal", "lambda_dist"):
+            expect(
+                (getattr(self, name) or 0.0) >= 0,
+                key=f"pipeline.{name}",
+                value=getattr(self, name),
+                expected="a number of 0 or more",
+                advice="It is the weight of a term of the loss; 0 leaves the term out.",
+            )
+        expect(
+            0 <= (self.depth_ratio or 0.0) <= 1,
+            key="pipeline.depth_ratio",
+            value=self.depth_ratio,
+            expected="a number from 0 to 1",
+            advice="0 suits unbounded scenes, 1 bounded ones.",
         )
 
 

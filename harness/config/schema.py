@@ -13,7 +13,7 @@ from harness.config.pipeline import Pipeline
 from odin.arms import Waits, arm
 from odin.device.objection import device_objection
 
-PROCEDURAL_SCENES = ("falsifier", "rooms")
+PROCEDURAL_SCENES = ("city", "falsifier", "orbit", "rooms")
 DEVICES = ("cpu", "cuda")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
 # Files below results/profiles and link fits; a test compares.

@@ -29,7 +29,7 @@ from harness.run.retiming import Job, Way, jobs
 from harness.run.spec import RunSpec
 from harness.run.together import retime, run_threads, train
 from harness.run.warmup import Calibration, calibrate, sections, warm_up
-from harness.run.workload import Workload, load_workload
+from harness.run.workload import Workload, compile_kernels, load_workload
 from harness.store.files import copy_file, write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.schema import Measurement, Memory, Result
@@ -44,7 +44,6 @@ from odin.runtime import StepRecord
 from odin.shared import SharedTable
 from odin.table import ParameterTable
 from pipelines.export import write_ply
-from pipelines.render.cpu import warm_up as compile_renderer
 
 
 class VirtualWorker:
@@ -62,7 +61,7 @@ class VirtualWorker:
         """Compile, price, then train or re-time every cell."""
         torch.set_num_threads(1)
         tell(stage="compile")
-        compile_renderer()
+        compile_kernels(self.spec.config)
         recipe = self.workload.recipe()
         self.initial = quality_of(render_views(recipe, self.workload), self.workload, with_ssim=True)
         self.cells(self._calibrate())

@@ -28,7 +28,7 @@ from harness.run.execute import Executed, execute, render_views
 from harness.run.group import Group
 from harness.run.spec import RunSpec
 from harness.run.warmup import Calibration, calibrate, load_section, save_section, sections, uncalibrated, warm_up
-from harness.run.workload import load_workload
+from harness.run.workload import compile_kernels, load_workload
 from harness.store.files import write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
@@ -37,7 +37,6 @@ from odin.comm.link import UNSHAPED
 from odin.errors import OdinError
 from odin.runtime import StepRecord
 from pipelines.export import write_ply
-from pipelines.render.cpu import warm_up as compile_renderer
 
 # Beyond this share of late steps a cell is repeated: a stall of the machine is not a lack of padding. If it is late
 # again, the whole sequence is repeated once with more padding, because its cells must share one (D§7).
@@ -64,7 +63,7 @@ class Worker:
     def run(self) -> None:
         """Compile, warm up, then run every cell; once more from the start if padding was too small."""
         self.group.tell(stage="compile")
-        compile_renderer()
+        compile_kernels(self.spec.config)
         self._burn_in()
         self.initial = self._initial_quality()
         calibration = self._calibrate()

@@ -93,6 +93,11 @@ class Workload:
         )
 
 
+def compile_kernels(config: Config) -> None:
+    """Compile, or read from Numba's cache, every kernel a configuration's cells run."""
+    FAMILIES[config.pipeline.name].compile_kernels()
+
+
 def load_workload(config: Config, progress: Progress | None = None) -> Workload:
     """Load (or generate) and check the scene of a configuration. Raises InputError."""
     scene = config.scene

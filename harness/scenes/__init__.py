@@ -1,6 +1,6 @@
 """Captures: COLMAP models checked before the first step, and procedural scenes that need no download."""
 
 from harness.scenes.load import load_scene
-from harness.scenes.spec import FalsifierSpec, Progress, RoomsSpec, SceneSpec
+from harness.scenes.spec import CitySpec, FalsifierSpec, OrbitSpec, Progress, RoomsSpec, SceneSpec
 
-__all__ = ["FalsifierSpec", "Progress", "RoomsSpec", "SceneSpec", "load_scene"]
+__all__ = ["CitySpec", "FalsifierSpec", "OrbitSpec", "Progress", "RoomsSpec", "SceneSpec", "load_scene"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
-from harness.scenes.spec import FalsifierSpec, Progress, RoomsSpec, SceneSpec
+from harness.scenes.spec import CitySpec, FalsifierSpec, OrbitSpec, Progress, RoomsSpec, SceneSpec
 from odin.errors import InputError
 from pipelines.capture import Capture
 
-PROCEDURAL = ("falsifier", "rooms")
+PROCEDURAL = ("city", "falsifier", "orbit", "rooms")
 
-Sizes = TypeVar("Sizes", RoomsSpec, FalsifierSpec)
+Sizes = TypeVar("Sizes", RoomsSpec, FalsifierSpec, OrbitSpec, CitySpec)
 
 
 def load_scene(spec: SceneSpec, *, progress: Progress | None = None) -> Capture:
@@ -26,7 +26,9 @@ def load_scene(spec: SceneSpec, *, progress: Progress | None = None) -> Capture:
     """
     # Imported late, because dry runs and --help read a SceneSpec and load nothing.
     from harness.scenes.colmap.scene import load_colmap
+    from harness.scenes.procedural.city import load_city
     from harness.scenes.procedural.falsifier import load_falsifier
+    from harness.scenes.procedural.orbit import load_orbit
     from harness.scenes.procedural.rooms import load_rooms
 
     tell = progress or (lambda line: None)
@@ -38,12 +40,16 @@ def load_scene(spec: SceneSpec, *, progress: Progress | None = None) -> Capture:
                 f'default and choose the size in the path instead, as in "{name}?width=60&height=45".'
             )
         if name == "falsifier":
-            return load_falsifier(_sizes(name, FalsifierSpec, query), test_every=spec.test_every, progress=tell)
-        return load_rooms(_sizes(name, RoomsSpec, query), test_every=spec.test_every, progress=tell)
+            return load_falsifier(sizes(name, FalsifierSpec, query), test_every=spec.test_every, progress=tell)
+        if name == "city":
+            return load_city(sizes(name, CitySpec, query), test_every=spec.test_every, progress=tell)
+        if name == "orbit":
+            return load_orbit(sizes(name, OrbitSpec, query), test_every=spec.test_every, progress=tell)
+        return load_rooms(sizes(name, RoomsSpec, query), test_every=spec.test_every, progress=tell)
     return load_colmap(spec, progress=tell)
 
 
-def _sizes(name: str, kind: type[Sizes], query: str) -> Sizes:
+def sizes(name: str, kind: type[Sizes], query: str) -> Sizes:
     """The sizes in "views=16&width=64"; empty is the default."""
     known = kind.__dataclass_fields__
     values: dict[str, int] = {}

@@ -114,12 +114,73 @@ class FalsifierSpec:
         return _label("falsifier", self, FalsifierSpec())
 
 
-def _require(kind: str, spec: RoomsSpec | FalsifierSpec, lowest: dict[str, int]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class OrbitSpec:
+    """Sizes of the procedural capture *orbit*; the defaults are the capture the studies use.
+
+    views:         cameras on three rings around the table
+    width, height: pixels
+    points:        SfM-like points with tracks
+    seed:          of the sampled points and their detection; cameras and meshes do not depend on it
+
+    Raises InputError for sizes that cannot be generated.
+    """
+
+    views: int = 96
+    width: int = 120
+    height: int = 90
+    points: int = 8000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require("orbit", self, {"width": 8, "height": 8, "points": 1, "seed": 0})
+        if self.views < 6:
+            raise InputError(
+                f"Scene orbit: {self.views} views are too few; give at least two on each of the three rings."
+            )
+
+    @property
+    def name(self) -> str:
+        """ "orbit", followed by every size that is not the default's, such as "orbit-views24"."""
+        return _label("orbit", self, OrbitSpec())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CitySpec:
+    """Sizes of the procedural capture *city*, which grows with the number of views.
+
+    views:         aerial cameras, any number; the city has the size they survey
+    width, height: pixels
+    points:        SfM-like points with tracks; raise it with the views (32 per view is the default's density)
+    seed:          of the sampled points and their detection; cameras and meshes do not depend on it
+
+    Raises InputError for sizes that cannot be generated.
+    """
+
+    views: int = 256
+    width: int = 120
+    height: int = 90
+    points: int = 8192
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require("city", self, {"views": 4, "width": 8, "height": 8, "points": 1, "seed": 0})
+
+    @property
+    def name(self) -> str:
+        """ "city", followed by every size that is not the default's, such as "city-views2048-points65536"."""
+        return _label("city", self, CitySpec())
+
+
+Spec = RoomsSpec | FalsifierSpec | OrbitSpec | CitySpec
+
+
+def _require(kind: str, spec: Spec, lowest: dict[str, int]) -> None:
     for key, least in lowest.items():
         if getattr(spec, key) < least:
             raise InputError(f"Scene {kind}: {key} is {getattr(spec, key)}; give {least} or more.")
 
 
-def _label(kind: str, spec: RoomsSpec | FalsifierSpec, default: RoomsSpec | FalsifierSpec) -> str:
+def _label(kind: str, spec: Spec, default: Spec) -> str:
     changed = [key for key, value in asdict(default).items() if getattr(spec, key) != value]
     return "-".join([kind, *(f"{key}{getattr(spec, key)}" for key in changed)])

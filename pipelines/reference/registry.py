@@ -14,8 +14,12 @@ from pipelines.place import HOST
 from pipelines.reference.dashgs import DashGS, DashSettings
 from pipelines.reference.schedule import StructuralSchedule, structural_schedule
 from pipelines.reference.settings import Settings
+from pipelines.reference.surfel_settings import SurfelSettings
 from pipelines.reference.taminggs import TamingGS, TamingSettings, taming_schedule
 from pipelines.reference.threedgs import GaussianSplatting
+from pipelines.reference.twodgs import SurfelSplatting
+from pipelines.render.cpu import warm_up
+from pipelines.render.surfels import SurfelRenderer, warm_up_surfels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,8 @@ class Family:
 
     schedule:  (settings, steps, batch) → the events as far as they are known without a capture
     on_device: the recipe runs where `Place` says, not on the host alone
+    own_renderer: makes the renderer of primitives that the backend's does not know
+    compile_kernels: compile, or read from Numba's cache, what the recipe runs on the host
     """
 
     name: str
@@ -31,6 +37,8 @@ class Family:
     settings: type[Settings]
     schedule: Callable[[Any, int, int], StructuralSchedule] = structural_schedule
     on_device: bool = False
+    own_renderer: Callable[[], Any] | None = None
+    compile_kernels: Callable[[], None] = warm_up
 
     def build(
         self, capture: Capture, settings: Settings, backend: Backend, *, steps: int, batch: int
@@ -38,7 +46,8 @@ class Family:
         """A fresh model. Raises InputError on a device that the recipe does not know."""
         recipe: Any = self.recipe
         if backend.place is HOST:
-            return recipe(capture, settings, backend.renderer, steps=steps, batch=batch)
+            renderer = self.own_renderer() if self.own_renderer else backend.renderer
+            return recipe(capture, settings, renderer, steps=steps, batch=batch)
         if not self.on_device:
             raise InputError(
                 f"pipeline={self.name} trains on the CPU only; of the reference recipes 3dgs alone has a device path. "
@@ -54,6 +63,13 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             Family(name="3dgs", recipe=GaussianSplatting, settings=Settings, on_device=True),
             Family(name="taminggs", recipe=TamingGS, settings=TamingSettings, schedule=taming_schedule),
             Family(name="dashgs", recipe=DashGS, settings=DashSettings),
+            Family(
+                name="2dgs",
+                recipe=SurfelSplatting,
+                settings=SurfelSettings,
+                own_renderer=SurfelRenderer,
+                compile_kernels=warm_up_surfels,
+            ),
         )
     }
 )

@@ -83,6 +83,7 @@ class GaussianSplatting:
     kinds: Mapping[str, slice] = MappingProxyType(
         {"xyz": XYZ, "scale": SCALE, "rotation": ROTATION, "opacity": OPACITY, "f_dc": F_DC, "f_rest": F_REST}
     )
+    layout = LAYOUT
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class GaussianSplatting:
         self.background = torch.zeros(3, device=place.device)
         self.degree = 0
         self.resets = 0
-        parameters = initial_parameters(capture, settings)
+        parameters = self._initial(capture)
         order = morton_order(parameters[:, XYZ].numpy())
         self.table = self._make_table(parameters[order])
         self._observing = True
@@ -124,7 +125,7 @@ class GaussianSplatting:
         return structural_schedule(self.settings, steps, batch)
 
     def _make_table(self, parameters: torch.Tensor) -> ParameterTable:
-        return self.place.table(parameters, LAYOUT, selective=self.settings.optimizer == "selective")
+        return self.place.table(parameters, self.layout, selective=self.settings.optimizer == "selective")
 
     def _prepare(self, step: int, version: int, reduce: Reduce, keeper: Keeper) -> None:
         """Before densification, with summed statistics; every rank is here."""
@@ -152,6 +153,10 @@ class GaussianSplatting:
 
     def _mean_norm(self) -> NDArray[np.float64]:
         return DensificationStatistics.mean_norm(self.statistics.sums())
+
+    def _initial(self, capture: Capture) -> torch.Tensor:
+        """The table before its rows are put in order, float32 [N, D]."""
+        return initial_parameters(capture, self.settings)
 
     # Scopes -------------------------------------------------------------------------------------------------
 

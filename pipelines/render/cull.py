@@ -48,14 +48,13 @@ def cull_packed(
     Blocks of 64 rows are tested first, which pays where neighbours in the table are neighbours in space (Morton
     order). Needs no memory beside its result.
     """
-    rows = _rows(geometry, inflation)
+    rows = require_rows(geometry, inflation, columns=11)
     packed = cameras if isinstance(cameras, np.ndarray) else pack_cameras(cameras)
     bits = np.empty((len(packed), words(len(rows))), np.uint64)
-    shift, growth = _dense(inflation.shift, np.float64), _dense(inflation.growth, np.float64)
-    classes = min(len(shift), len(growth))
-    highest = cull_table(rows, _dense(inflation.level, np.uint8), shift[:classes], growth[:classes], packed, bits)
-    if highest >= classes:
-        raise ValueError(f"inflation has a row of class {highest}, but only {classes} classes")
+    level, shift, growth = inflation_classes(inflation)
+    highest = cull_table(rows, level, shift, growth, packed, bits)
+    if highest >= len(shift):
+        raise ValueError(f"inflation has a row of class {highest}, but only {len(shift)} classes")
     return bits
 
 
@@ -64,10 +63,11 @@ def pack_cameras(cameras: Sequence[Camera]) -> NDArray[np.float64]:
     return np.array([pack_camera(camera) for camera in cameras]).reshape(-1, 8, 3)
 
 
-def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
+def require_rows(geometry: Geometry, inflation: Inflation, *, columns: int) -> NDArray[np.float32]:
+    """The geometry [N, columns] as a kernel reads it; ValueError if it does not fit."""
     array = geometry.detach().numpy() if isinstance(geometry, torch.Tensor) else geometry
-    if array.ndim != 2 or array.shape[1] != 11:
-        raise ValueError(f"geometry has shape {array.shape}, expected [N, 11]")
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise ValueError(f"geometry has shape {array.shape}, expected [N, {columns}]")
     if len(inflation.level) != len(array):
         raise ValueError(f"inflation has {len(inflation.level)} rows, geometry has {len(array)}")
     if not len(inflation.shift) or not len(inflation.growth):
@@ -75,6 +75,13 @@ def _rows(geometry: Geometry, inflation: Inflation) -> NDArray[np.float32]:
     if array.dtype == np.float32 and array.flags.behaved:
         return array  # a slice of a wider table is read where it is
     return np.require(array, np.float32, ["A", "W"])
+
+
+def inflation_classes(inflation: Inflation) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
+    """Levels, and shifts and growths of the classes that have both, as the kernels read them."""
+    classes = min(len(inflation.shift), len(inflation.growth))
+    shift, growth = _dense(inflation.shift, np.float64), _dense(inflation.growth, np.float64)
+    return _dense(inflation.level, np.uint8), shift[:classes], growth[:classes]
 
 
 def _dense(array: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:

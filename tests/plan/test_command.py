@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import odin.planner
 from harness.cli import main
 from harness.measure.profile import Profile
 from harness.plan.capture import training_views
 from harness.plan.conflicts import conflicts
 from harness.plan.document import read_plan
+from harness.plan.orders import annealed_units
 from harness.plan.planned import Planned, make
 from harness.plan.settings import PlanSettings, read_words
 from harness.plan.text import report

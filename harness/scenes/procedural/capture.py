@@ -12,7 +12,7 @@ from harness.scenes.procedural.mesh import SceneMesh, Vectors
 from harness.scenes.procedural.raycast import RayCaster
 from harness.scenes.procedural.render import SUPERSAMPLE, render
 from harness.scenes.procedural.tracks import DETECTION, NOISE, REACH, sample_points
-from harness.scenes.spec import FalsifierSpec, Progress, RoomsSpec
+from harness.scenes.spec import Progress, Spec
 from harness.scenes.split import split_views
 from odin.tracks import Tracks
 from pipelines.camera import Camera
@@ -35,7 +35,7 @@ class Blueprint:
 
     kind: str
     version: int
-    spec: RoomsSpec | FalsifierSpec
+    spec: Spec
     cameras: tuple[Camera, ...]
     mesh: SceneMesh
     reach: float | Vectors = field(default=REACH)

@@ -25,6 +25,7 @@ REACH_FOCAL = 0.62  # the lens REACH is for, as a share of the image width
 NOISE = 0.004  # metres, standard deviation per axis; a tenth of a pixel at 3 m
 _GRAZING = 0.15  # smallest cosine between view ray and normal at which a point is found
 _BATCHES = 40
+_PAIRS = 1 << 22  # of a candidate and a view that are looked at together: bounds the memory of captures with many views
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +63,9 @@ def sample_points(
     """
     rng = np.random.default_rng(seed)
     batches: list[SurfacePoints] = []
-    for _ in range(_BATCHES):
-        batches.append(_batch(mesh, caster, cameras, count, rng, reach))
+    size = min(count, max(1, _PAIRS // len(cameras)))
+    for _ in range(_BATCHES * -(-count // size)):
+        batches.append(_batch(mesh, caster, cameras, size, rng, reach))
         if sum(len(batch.points) for batch in batches) >= count:
             return SurfacePoints(
                 points=np.concatenate([batch.points for batch in batches])[:count],

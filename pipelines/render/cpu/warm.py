@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from odin.bitmap import row_ids, summary
 from odin.hazards import classify
@@ -50,7 +51,11 @@ def warm_up() -> None:
 def _scopes(camera: Camera) -> None:
     """Cull, hazard pass and cut, on two rows of a wider table: for Numba another type than a contiguous one."""
     geometry = torch.zeros(2, 12)[:, :11]
-    bits = cull_packed(geometry, [camera], Inflation.none(2))
+    warm_hazards(cull_packed(geometry, [camera], Inflation.none(2)))
+
+
+def warm_hazards(bits: NDArray[np.uint64]) -> None:
+    """The hazard pass on the scope of one view of two rows, uint64 [1, 1]."""
     row_ids(bits[0], 2)
     summary(bits)
     last, first, _ = classify(bits, bits, bits, bits, ranks=1, unit=1, rows=2)
