@@ -80,7 +80,7 @@ def annealed_units(graph: LocalityGraph, plan: Plan, seed: int) -> NDArray[np.in
     views, batch = graph.view_count, plan.global_batch
     if views >= ANNEAL_BELOW:
         return None
-    steps = plan.units.reshape(plan.steps, batch).astype(np.int64)
+    steps = _by_epoch(plan)
     coupling, label = dense_coupling(graph), np.zeros(views, np.int32)
     for epoch in range(-(-plan.steps * batch // views)):
         first, end = -(-epoch * views // batch), min((epoch + 1) * views, plan.steps * batch)
@@ -88,3 +88,17 @@ def annealed_units(graph: LocalityGraph, plan: Plan, seed: int) -> NDArray[np.in
         until = -(-end // batch)
         anneal_epoch(coupling, label, steps[:until], first, end - first * batch, proposals=search, seed=seed + epoch)
     return steps.astype(np.int32).reshape(plan.units.shape)
+
+
+def _by_epoch(plan: Plan) -> NDArray[np.int64]:
+    """Views of every step, int64 [S, B]; in a step that an epoch ends in, those of that epoch first."""
+    steps = plan.units.reshape(plan.steps, plan.global_batch).astype(np.int64)
+    seen = np.zeros(plan.train_count, np.bool_)
+    for row in steps:
+        row[:] = row[np.argsort(seen[row], kind="stable")]
+        left = int((~seen).sum())
+        seen[row[:left]] = True
+        if seen.all():
+            seen[:] = False
+            seen[row[left:]] = True
+    return steps
