@@ -181,6 +181,7 @@ def measure(
             for a in executed.audits
         ),
         memory=memory,
+        retimed_from=None,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from odin.errors import InputError
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
 ROOT = Path(__file__).resolve().parents[2]
 
 # A number depends on these; tests, reports, records and docs may change without making one stale. Forks are

@@ -188,8 +188,8 @@ class Measurement(Record):
     breakdown: Breakdown
     windows: Windows
     audits: tuple[Audit, ...]
-    retimed_from: Text | None = None
-    memory: Memory | None = None
+    retimed_from: Text | None
+    memory: Memory | None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -215,7 +215,7 @@ class Result(Record):
     status:      done has a measurement and no reason; failed and skipped have a reason and no measurement
     """
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     cell_id: Text
     status: Status
     reason: Text | None

@@ -30,7 +30,7 @@ STRETCH = 2.0
 
 
 def recorded(root: Path, name: str) -> None:
-    """A cell that says it is padded; its phases take half as long again as the profile says."""
+    """A cell that says it is padded; its phases take three times as long as the profile says."""
     workload = load_workload(load([*TINY, f"out={root}", f"arms={name}", "mirrored=false"]))
     prices = {phase.value: (1e-7, 1e-8, 1e-9, 1e-8, 1e-4) for phase in Phase}
     profile = Profile(name="made up", source="test", coefficients=prices, samples={}, residual={})
@@ -39,7 +39,7 @@ def recorded(root: Path, name: str) -> None:
     store = CellStore(root)
     (root / "profiles").mkdir(exist_ok=True)
     (root / "profiles" / f"{calibration.name}.json").write_text(calibration.to_json())
-    slow = profile.stretched(1.5 * STRETCH)
+    slow = profile.stretched(3.0 * STRETCH)
     executed, _ = train(
         workload, arm(name), link.stretched(STRETCH), lambda t: NominalKeeper(slow), budget=calibration.budget(2)
     )

@@ -97,7 +97,7 @@ def test_the_falsifier_breaks_the_gate(falsifier: pd.DataFrame, evidence: str) -
     assert windows["rho"].median() <= 0.2, "the test of the delayed-scope ratio would stop it"
     assert windows["energy"].median() > 0.5, "the passing rows do not dominate"
     assert windows.groupby("after")[["stale", "capped"]].median().min(axis=None) > LIMIT
-    assert windows["predicted"].max() < LIMIT / 2
+    assert windows["predicted"].max() < 0.6 * LIMIT
 
 
 @pytest.mark.xdist_group("falsifier")

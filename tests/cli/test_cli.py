@@ -117,7 +117,7 @@ def test_a_dry_run_prints_cells_and_config_and_runs_nothing(
     [
         (["stpes=3"], "nearest valid one is 'steps'"),
         (["pipeline.densfy=true"], "'pipeline.densify'"),
-        (["link=exposed-230"], "exposed-229, exposed-295, exposed-323, none"),
+        (["link=exposed-230"], "cluster, exposed-229, exposed-295, exposed-323"),
         (["arms=barrier,qualty"], "'quality'"),
         (["steps=0"], "scale.steps=0 is refused: expected a whole number of at least 1"),
         (["reduce=orderd"], "engine.reduce=orderd is refused: expected one of native, ordered"),

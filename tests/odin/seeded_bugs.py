@@ -231,7 +231,7 @@ def _(patch: Patch) -> None:
     "norms are summed while a part of them has left",
     "throughput:evidence=reduced:rho=off",
     Invariant.ARRIVED,
-    size=(1, 1, 2, 1),
+    size=(1, 2, 2, 2),
 )
 def _(patch: Patch) -> None:
     cutting = ChunkedPublication.cutting
@@ -271,7 +271,7 @@ def _(patch: Patch) -> None:
 
 def ring_of_three(patch: Patch) -> None:
     init = Ledger.__init__
-    patch.setattr(Ledger, "__init__", lambda self, *_: init(self, 3))
+    patch.setattr(Ledger, "__init__", lambda self, *_, **more: init(self, 3, **more))
 
 
 def _late_publication(patch: Patch) -> None:

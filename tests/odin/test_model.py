@@ -209,11 +209,15 @@ def test_ranks_that_cut_differently_say_different_things(monkeypatch: pytest.Mon
     bug = next(bug for bug in BUGS if bug.name == "each rank has a budget of its own")
     bug.seed(monkeypatch)
     ranks, unit, steps, rows = bug.size
+    found = 0
     for world in of_size(bug.arm, 100, seed=0, ranks=ranks, unit=unit, steps=steps, rows=rows):
         programs = record(world)
         digests = [tuple(a.digest for a in program if isinstance(a, Agree)) for program in programs]
         violated = explore(world, programs).violation is not None
-        assert violated == (len(set(digests)) > 1)
+        # Budgets that differ are named even where they happen to make one cut.
+        assert not violated or len(set(digests)) > 1
+        found += violated
+    assert found
 
 
 def test_the_arms_of_this_test_are_what_they_are_called() -> None:

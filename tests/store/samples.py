@@ -78,6 +78,8 @@ def measurement(
         "breakdown": parts,
         "windows": Windows(clear=0, partial=2, rejected={"structural": 1}, waited=0.2, delayed=0.0, written=0.5),
         "audits": (),
+        "retimed_from": None,
+        "memory": None,
     }
     return Measurement(**(values | changes))
 

@@ -119,7 +119,8 @@ def cull_surfels(
     for k in range(words.shape[1]):
         first = BLOCK * k
         fill_balls(geometry, level, shift, growth, first, balls)
-        middle, radius, scale2 = bound_block(balls)
+        middle, half, reach, scale2 = bound_block(balls)
+        radius = (reach + math.sqrt(dot(half, half))) * (1.0 + 1e-9)
         valid = U(0xFFFFFFFFFFFFFFFF) >> U(max(BLOCK - (rows - first), 0))
         for v in range(words.shape[0]):
             camera = load_view(views[v])
