@@ -37,6 +37,8 @@ EVENTS = {
     STEPS: ("densify_at=[25,50,75]", "reset_at=[]", "sh_at=[20,40]"),
     SHORT: ("densify_at=[8,16]", "reset_at=[11]", "sh_at=[4]"),
 }
+# 2DGS prunes below 0.05, and a reset leaves opacities at 0.01: nothing is densified soon after it.
+RESET_LAST = {SHORT: ("densify_at=[8,16]", "reset_at=[17]", "sh_at=[4]")}
 # f_rest moves in a short run, and 540 points may become as many primitives as 3DGS makes of them.
 OWN = {"taminggs": ("f_rest_every=4", "score_views=3", "primitive_budget=4")}
 LEARNED_DB = 5.0  # over STEPS · 4 images
@@ -66,7 +68,8 @@ class Trained:
 @cache
 def workload(name: str, optimizer: str, steps: int = SHORT, seed: int = 0) -> Workload:
     words = [f"scene={TINY}", f"pipeline={name}", f"optimizer={optimizer}", f"steps={steps}", f"seed={seed}"]
-    return load_workload(load([*words, *EVENTS[steps], *OWN.get(name, ())]))
+    events = (EVENTS | RESET_LAST if name == "2dgs" else EVENTS)[steps]
+    return load_workload(load([*words, *events, *OWN.get(name, ())]))
 
 
 def trained(work: Workload, name: str, plan: Plan | None = None) -> Trained:
@@ -211,8 +214,9 @@ def test_models_round_trip_through_ply(name: str, tmp_path: Path) -> None:
 
 @each
 def test_it_learns(name: str) -> None:
-    """Test PSNR rises by 5 dB within 640 images, with densification."""
-    done = run(name, "dense", "quality", STEPS)
+    """Test PSNR rises by 5 dB within 640 images, with densification, in random order: this is about the recipe, and a
+    planned order of 14 views in steps of 4 costs it a dB."""
+    done = run(name, "dense", "barrier", STEPS)
     before, after = (psnr(recipe, done.workload) for recipe in (done.workload.recipe(), done.recipe))
     print(f"{name}: {before:.2f} -> {after:.2f} dB, {len(done.recipe.table)} primitives")
     assert after - before > LEARNED_DB
