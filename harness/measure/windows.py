@@ -30,7 +30,7 @@ WINDOW_COLUMNS: dict[str, str] = {
 
 
 def windows_frame(windows: Sequence[Window]) -> pd.DataFrame:
-    """The frame of a cell's windows (the same on all ranks)."""
+    """The frame of a cell's windows: rank 0's, and the same on all ranks but for `evidence=local`."""
     rows = []
     for w in windows:
         hazards = (w.hazards.raw, w.hazards.waw, w.hazards.war) if w.hazards else (-1, -1, -1)

@@ -30,6 +30,7 @@ from odin.points import CLOSE, Point, geometry
 from odin.publication.delays import Delays, delays
 from odin.publication.layout import CHUNK, DELAYED, REST, Classes, Cutting
 from odin.publication.scoped import ScopedPublication
+from odin.publication.window import WindowState, state_of
 from odin.recipe import Frame
 from odin.segments import Part
 from odin.slot import Segment
@@ -259,6 +260,22 @@ class ChunkedPublication(GatedPublication):
             del pending.due[CLOSE]
         self._wait_through(pending, taken[-1][0])
         self._apply(pending, [part for _, part in taken])
+        self._waited_after_all(pending.step, sum(len(part.rows) for _, part in taken))
+
+    def _waited_after_all(self, step: int, rows: int) -> None:
+        """The account at p0 took them for delayed. With the rank's own evidence each rank has its own account."""
+        if not self.windows or self.windows[-1].step != step:
+            return
+        window = self.windows[-1]
+        waited = window.waited_rows + rows
+        state = state_of(waited, window.rows)
+        self.windows[-1] = replace(
+            window,
+            state=state,
+            reason=self._reason(step) if state is WindowState.REJECTED else "",
+            waited_rows=waited,
+            delayed_rows=window.delayed_rows - rows,
+        )
 
     def _last_failing(self, pending: Pending, chunks: list[tuple[Segment, Part]]) -> int | None:
         """Index of the last chunk with a row that fails, None if all rows pass."""

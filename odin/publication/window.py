@@ -26,7 +26,8 @@ class Window:
     reason:       why it was rejected
     hazards:      rows in conflict by kind, where scopes were compared
     waited_rows:  rows of W⁺ that the successor waits for before p0
-    delayed_rows: rows of W⁺ that it may read before they are published
+    delayed_rows: rows of W⁺ that it may read before they are published, as far as this rank did not wait after all
+                  (chunks of the gate)
     write_rows:   rows of W⁺ (all rows where there are no scopes)
     rows:         rows of the table
     """

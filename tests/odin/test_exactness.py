@@ -307,5 +307,8 @@ def test_where_nothing_may_be_delayed_no_norms_are_exchanged() -> None:
     assert digest(recipes) == digest(exact)
     assert nothing[0].publication.windows == waited[0].publication.windows
     some, _, _ = train("throughput:evidence=reduced:tau=0.8", plan, events)
-    delayed = [w for w in some[0].publication.windows if w.delayed_rows]
-    assert delayed and norms_waited_for(some) == plan.ranks * len(delayed)
+    windows = some[0].publication.windows
+    late, asked = [w for w in windows if w.delayed_rows], norms_waited_for(some) // plan.ranks
+    # Where norms were looked at, chunks up to the last failing one were waited for; the rest was read late.
+    assert late and len(late) <= asked < len(windows)
+    assert all(w.waited_rows + w.delayed_rows <= w.rows for w in windows)
