@@ -144,7 +144,8 @@ def _in_same_order(result: Headline, arm: str) -> str:
 
 
 def _failed(axes: Axes, x: float, y: int, more: str = "") -> None:
-    axes.annotate(FAILED + more, (x, y), (6, 0), textcoords="offset points", va="center", color="firebrick")
+    text = axes.annotate(FAILED + more, (x, y), (6, 0), textcoords="offset points", va="center", color="firebrick")
+    text.set(bbox={"fc": "white", "ec": "none", "pad": 0.5})
 
 
 def _milliseconds(numbers: Numbers, part: str) -> float:
