@@ -1,1 +1,1 @@
-"""How a cell gets onto cluster nodes."""
+"""How a pair gets onto nodes: submission through submitit, cluster profiles, job states, a one-host test cluster."""
