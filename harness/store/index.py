@@ -1,7 +1,7 @@
 """What is known of every record of a store without reading them all: one file of a line per record.
 
 A record is read and validated when it is new or has changed (its size or time of change differ); the rest comes from
-`index.json`, which may be deleted at any time. Importing this module imports no torch, pandas or pydantic.
+`index.json`, which may be deleted at any time. Importing this module imports no torch and no pandas.
 """
 
 from __future__ import annotations
