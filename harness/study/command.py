@@ -63,12 +63,17 @@ def study_status(path: Path, *, every: bool) -> int:
 
 
 def finish(plan: StudyPlan) -> list[PairState]:
-    """Write the table of a study from its records and print where it lies; the states that it shows."""
+    """Write the table and the summary of a study from its records, and print the summary; the states that it shows."""
+    from harness.store.files import write_text
+    from harness.store.store import CellStore
+    from harness.study.summary import grouped, pair_ratios, summary_lines
     from harness.study.table import study_table, write_table
 
     states = pair_states(plan)
     paths = write_table(plan, study_table(plan, states))
-    print("\n".join(status_lines(plan, states, every=False)))
+    lines = list(summary_lines(grouped(pair_ratios(states, CellStore(plan.out)))))
+    write_text(plan.folder / "summary.txt", "".join(f"{line}\n" for line in lines))
+    print("\n".join([*lines, *status_lines(plan, states, every=False)]))
     print(f"Table: {', '.join(map(str, paths))}")
     return states
 

@@ -28,7 +28,9 @@ def plan(out: Path, seeds: Sequence[int] = (0, 1), **parts: object) -> StudyPlan
     return StudyPlan(found.name, out, found.pairs)
 
 
-def result(pair: PlannedPair, index: int, *, version: str = "", reason: str = "", factor: float = 1.0) -> Result:
+def result(
+    pair: PlannedPair, index: int, *, version: str = "", reason: str = "", factor: float = 1.0, **changes: object
+) -> Result:
     """A record of the pair's index-th cell: done, or failed for the reason."""
     arm, repeat = pair.cells[index]
     run = {"arm": arm, "repeat": repeat}
@@ -48,7 +50,7 @@ def result(pair: PlannedPair, index: int, *, version: str = "", reason: str = ""
     provenance = samples.provenance(code_version=version or code_version())
     if reason:
         return Result.failed(cell, reason, provenance)
-    measured = samples.measurement(arm, factor, link=None, padding_scale=None, profile="none")
+    measured = samples.measurement(arm, factor, link=None, padding_scale=None, profile="none", **changes)
     return Result.done(cell, measured, provenance)
 
 
