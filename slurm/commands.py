@@ -108,7 +108,11 @@ def _lines(out: Path) -> Iterator[str]:
 
 def _wait(out: Path) -> int:
     """Until no job is active, the follow-ups of lost pairs included."""
-    while any(state.active for _, _, state in _states(out)):
+    while True:
+        before = len(submissions(out))
+        # The job that ends last may have submitted others while states were asked for.
+        if not any(state.active for _, _, state in _states(out)) and len(submissions(out)) == before:
+            break
         time.sleep(POLL_SECONDS)
     for line in _lines(out):
         print(line)

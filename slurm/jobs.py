@@ -65,7 +65,7 @@ def lost_pairs(made: Submission, plan: StudyPlan) -> list[PlannedPair]:
         pair = plan.pair(key)
         if state in RESUBMITTED and made.attempt < made.profile.attempts:
             again.append(pair)
-        elif state != "COMPLETED" and not plan.note(pair).exists():
+        elif state in RESUBMITTED or (state != "COMPLETED" and not plan.note(pair).exists()):
             tried = f" (attempt {made.attempt} of {made.profile.attempts})" if state in RESUBMITTED else ""
             write_text(plan.note(pair), f"Job {job} ended as {state}{tried}. Log: {made.log(job)}\n")
     return again

@@ -27,7 +27,7 @@ FILE = "submission.json"
 class Submission:
     """Jobs of one call of sbatch for pairs, and the job that runs after them.
 
-    plan:    path of the study's plan.json
+    plan:    path of its copy of the study's plan
     profile: what was asked for
     attempt: 1 for what the user submitted, more for pairs that a cluster's event ended
     jobs:    pair's key → job id

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.study.plan import PLAN, PlannedPair, StudyPlan
+from harness.study.plan import PlannedPair, StudyPlan
 from odin.errors import InputError, RunError
 from slurm import jobs
 from slurm.profile import ClusterProfile
@@ -37,12 +37,12 @@ def refuse_nested() -> None:
 
 
 def submit(plan: StudyPlan, profile: ClusterProfile, pairs: Sequence[PlannedPair], *, attempt: int = 1) -> Submission:
-    """Submit these pairs of a saved plan. Raises InputError without submitit or Slurm, RunError when sbatch refuses.
+    """Submit these pairs of a plan. Raises InputError without submitit or Slurm, RunError when sbatch refuses.
 
     With a local profile this returns when the pairs have run.
     """
     folder = fresh_folder(plan)
-    path = plan.out.resolve() / "studies" / plan.name / PLAN
+    path = plan.save(folder)  # a copy: the study may be planned anew while these jobs wait
     made = Submission(folder=folder, plan=path, profile=profile, attempt=attempt, jobs={})
     if profile.local:
         return _run_here(made, pairs)

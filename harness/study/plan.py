@@ -2,7 +2,7 @@
 
 Below the folder of records:
 
-    studies/<study>/plan.json        pairs and their resolved configs
+    studies/<study>/plan.json        pairs and their resolved configs, as last asked for
     studies/<study>/table.*          one row per cell, from the records
     studies/<study>/failed/<pair>    why a pair could not be started
     studies/manifests/<scene>        manifest of a scene that was loaded once
@@ -109,9 +109,12 @@ class StudyPlan:
                 return pair
         raise InputError(f"Study {self.name} in {self.out} has no pair {key}.")
 
-    def save(self) -> Path:
-        """Write plan.json and return its path. Raises RunError when the disk refuses."""
-        path = self.folder / PLAN
+    def save(self, folder: Path | None = None) -> Path:
+        """Write plan.json and return its path. Raises RunError when the disk refuses.
+
+        folder: two levels below the folder of records; by default the study's own, whose plan is the one last asked for
+        """
+        path = (folder or self.folder) / PLAN
         data = {"study": self.name, "pairs": [asdict(pair) for pair in self.pairs]}
         write_text(path, json.dumps(data, ensure_ascii=False))
         return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.store.identity import code_version
 from harness.store.index import Known, RecordIndex
@@ -98,7 +98,19 @@ def _known(plan: StudyPlan, pair: PlannedPair, manifest: str | None, version: st
     if manifest is not None:
         found = [index.state(cell_id) for cell_id in pair.ids(manifest, version)]
     note = plan.note(pair)
-    if note.exists() and not any(k.state in (State.DONE, State.RUNNING, State.FAILED) for k in found):
-        reason = note.read_text(encoding="utf-8").strip()
-        return [Known(state=State.FAILED, reason=reason), *found[1:]]
-    return found
+    return _with_note(found, note.read_text(encoding="utf-8").strip()) if note.exists() else found
+
+
+def _with_note(found: list[Known], reason: str) -> list[Known]:
+    """A pair that could not be finished: its first cell that is not done has failed, for the reason of the note.
+
+    The note says more than a record where the cluster ended the ranks: they only saw a signal.
+    """
+    if any(known.state is State.RUNNING for known in found):
+        return found
+    place = next((k for k, known in enumerate(found) if known.state is State.FAILED), None)
+    place = next((k for k, known in enumerate(found) if known.state is State.PENDING), None) if place is None else place
+    if place is None:
+        return found
+    failed = replace(found[place], state=State.FAILED, reason=reason)
+    return [*found[:place], failed, *found[place + 1 :]]

@@ -72,6 +72,18 @@ def assert_all_done_once(out: Path) -> None:
     assert frame["state"].tolist() == ["done"] * 8
 
 
+def running_on(nodes: set[str], out: Path) -> None:
+    """Wait until a pair runs on each of these nodes and its ranks have started on its cells."""
+    (made,) = submissions(out)
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        states = job_states(made.jobs.values()).values()
+        if {s.nodes for s in states if s.state == "RUNNING"} >= nodes and len(list(out.glob("cells/*/pair"))) >= 8:
+            return
+        time.sleep(0.5)
+    pytest.fail(logs(out))
+
+
 def test_a_study_through_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """Two pairs in one array, each on a node; the table is written by the job after them."""
     out = tmp_path / "runs"
@@ -98,16 +110,7 @@ def test_a_lost_node_ends_with_all_pairs_done_and_no_record_twice(
     out = tmp_path / "runs"
     with connected(tmp_path / "cluster", monkeypatch) as cluster:
         assert command(submit_app, *words(out, 10, 2)) == 0
-        (made,) = submissions(out)
-        deadline = time.monotonic() + 300
-        # In the middle of the pair on n2: some cell of it is recorded, or at least its ranks run.
-        while time.monotonic() < deadline:
-            nodes = {s.nodes: s.state for s in job_states(made.jobs.values()).values()}
-            if nodes.get("n2") == "RUNNING" and len(list(out.glob("cells/*/pair"))) >= 8:
-                break
-            time.sleep(0.5)
-        else:
-            pytest.fail(logs(out))
+        running_on({"n2"}, out)
         cluster.kill_node("n2")
         assert command(jobs_app, str(out), "--wait") == 0
         printed = capsys.readouterr().out
@@ -157,3 +160,38 @@ def test_a_dry_run_prints_what_sbatch_would_get(tmp_path: Path, monkeypatch: pyt
 def test_a_profile_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(submit_app, "smoke") == 2
     assert "submit needs a cluster profile" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_preempted_pairs_run_again_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    out = tmp_path / "runs"
+    with connected(tmp_path / "cluster", monkeypatch) as cluster:
+        assert command(submit_app, *words(out, 10, 2)) == 0
+        running_on({"n1", "n2"}, out)
+        urgent = ["-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null"]
+        cluster.run("sbatch", *urgent, "--wrap", "sleep 2")
+        assert command(jobs_app, str(out), "--wait") == 0
+        printed = capsys.readouterr().out
+        assert printed.count("PREEMPTED") == 2, printed
+        assert_all_done_once(out)
+    assert [(s.attempt, len(s.jobs)) for s in submissions(out)] == [(1, 2), (2, 2)]
+
+
+@pytest.mark.slow
+def test_a_pair_that_always_times_out_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """After its attempts the reason stands in the status; nothing is sent for ever."""
+    out = tmp_path / "runs"
+    profile = tmp_path / "minute.yaml"
+    profile.write_text("hours: 0.01\nattempts: 2\n")
+    study = tmp_path / "long.yaml"
+    study.write_text(
+        f"set: {{scene: '{TINY}', link: none, padded: false, ranks: 1, steps: 100000}}\npairs: [[barrier, quality]]\n"
+    )
+    with connected(tmp_path / "cluster", monkeypatch):
+        assert command(submit_app, str(study), f"cluster={profile}", f"out={out}") == 0
+        assert command(jobs_app, str(out), "--wait") == 0
+        printed = capsys.readouterr().out
+        assert printed.count("TIMEOUT") == 2, printed
+    assert [s.attempt for s in submissions(out)] == [1, 2]
+    assert main(["status", str(out)]) == 0
+    assert "ended as TIMEOUT (attempt 2 of 2)" in capsys.readouterr().out

@@ -88,6 +88,19 @@ def test_a_pair_that_could_not_start_has_failed(tmp_path: Path, capsys: pytest.C
     assert "The scene is missing." in out
 
 
+def test_what_ended_a_pair_stands_beside_its_first_cell_that_is_not_done(tmp_path: Path) -> None:
+    plan = studies.plan(tmp_path)
+    first, second = plan.pairs
+    studies.record(plan, first, 0)
+    studies.record(plan, second, 0, reason="Rank 0 was ended by SIGTERM.")
+    for pair in plan.pairs:
+        plan.note(pair).parent.mkdir(parents=True, exist_ok=True)
+        plan.note(pair).write_text("Job 7 ended as TIMEOUT.\n")
+    assert states(plan) == [["done", "failed", "pending", "pending"], ["failed", "pending", "pending", "pending"]]
+    told = [c.known.reason for s in pair_states(plan) for c in s.cells if c.known.reason]
+    assert told == ["Job 7 ended as TIMEOUT."] * 2
+
+
 def test_status_of_no_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", str(tmp_path)]) == 2
     assert "holds no study" in capsys.readouterr().err
