@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.measure.statistics import typical_time
+from harness.measure.statistics import noise_floor, typical_time
 from harness.report.gates import Pair, failures, judge
 from harness.statistics.claims import cannot_claim
 from harness.statistics.ratios import MARGINS, Ratios, equivalence, ratios_of
@@ -23,6 +23,7 @@ class PairRatio:
     place:   axis=label of the pair without the seed
     label:   evidence label of the number
     speedup: baseline time ÷ arm time; None where a gate failed
+    noise:   largest spread of an arm over its own repeats in the pair, as a share; None where each ran once
     psnr:    arm's final test PSNR ÷ the baseline's; None where there is none
     failure: which gate failed, or the empty string
     """
@@ -33,6 +34,7 @@ class PairRatio:
     seed: str
     label: str
     speedup: float | None
+    noise: float | None
     psnr: float | None
     failure: str
 
@@ -51,6 +53,12 @@ class Group:
     def speedups(self) -> list[float]:
         """Of the pairs that passed their gates."""
         return [pair.speedup for pair in self.pairs if pair.speedup is not None]
+
+    @property
+    def noise(self) -> str:
+        """The noise floor: the worst pair's, as text."""
+        known = [pair.noise for pair in self.pairs if pair.speedup is not None and pair.noise is not None]
+        return f"{100 * max(known):.1f} %" if known else "unknown (each arm ran once)"
 
     @property
     def quality(self) -> list[float]:
@@ -88,7 +96,10 @@ def summary_lines(groups: Sequence[Group]) -> Iterator[str]:
         speedup = ratios_of(group.speedups)
         best.append((speedup.geometric, group))
         counts.add(speedup.n)
-        yield f"  speedup {speedup.text()}×, arithmetic mean {speedup.arithmetic:.3f}×{_bootstrap(speedup)}"
+        yield (
+            f"  speedup {speedup.text()}×, noise up to {group.noise}, arithmetic mean {speedup.arithmetic:.3f}×"
+            f"{_bootstrap(speedup)}"
+        )
         if group.quality:
             quality = ratios_of(group.quality)
             tests = "; ".join(f"±{100 * m:g} %: {equivalence(group.quality, m).verdict}" for m in MARGINS)
@@ -128,13 +139,20 @@ def _of(state: PairState, store: CellStore) -> Iterator[PairRatio]:
             seed=str(pair.settings["seed"]),
             label=" / ".join(sorted({r.cell.label.value for r in compared.cells()})),
             speedup=None if failure else _time(compared.baseline) / _time(compared.arm),
+            noise=noise_floor({r: _times(runs[r]) for r in (pair.baseline, arm)}).overall.value
+            if not failure
+            else None,
             psnr=None if failure else _psnr_ratio(compared),
             failure=failure,
         )
 
 
 def _time(results: Sequence[Result]) -> float:
-    return typical_time([r.measurement.breakdown.step for r in results if r.measurement is not None]).seconds
+    return typical_time(_times(results)).seconds
+
+
+def _times(results: Sequence[Result]) -> list[float]:
+    return [r.measurement.breakdown.step for r in results if r.measurement is not None]
 
 
 def _psnr_ratio(pair: Pair) -> float | None:

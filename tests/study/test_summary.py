@@ -26,7 +26,7 @@ def test_speedups_over_seeds(tmp_path: Path) -> None:
     assert (group.place, group.arm, group.label) == ("scene=rooms", "predicted", "measured")
     text = "\n".join(lines(plan))
     assert "predicted against barrier (measured)" in text
-    assert "speedup 1.389 (deterministic)×" in text
+    assert "speedup 1.389 (deterministic)×, noise up to 0.0 %" in text
     assert "n too small" in text
     assert "What this cannot claim: n = 3: a sign test" in text
 
