@@ -4,6 +4,8 @@
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
     odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
+    odin-bench run smoke seed=0,1                                    what is missing of a study, pair by pair
+    odin-bench status runs                                           states of its cells; retry: what has failed
     odin-bench report runs                                           table and figure again, from the records
     odin-bench plan scene=PATH ranks=4                               what the planner decides about a capture, and why
     odin-bench timeline runs/cells/ID                                 which rank does what when, where ranks idle
@@ -63,6 +65,9 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.command("reproduce")(ends_in_exit(_reproduce))
+    app.command("run")(ends_in_exit(_run_study))
+    app.command("status")(ends_in_exit(_status))
+    app.command("retry")(ends_in_exit(_retry))
     app.command("plan")(ends_in_exit(_plan))
     app.command("predict")(ends_in_exit(_predict))
     app.command("report")(ends_in_exit(_report))
@@ -92,6 +97,38 @@ def _reproduce(
     from harness.run.headline import run_headline
 
     return run_headline(config, refresh=refresh)
+
+
+def _run_study(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="A study's name, or the path of a study.yaml.")],
+    words: Words = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print cells and hours; run nothing.")] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Run cells again that are done.")] = False,
+) -> int:
+    """Run what is missing of a study on this machine, pair by pair, and write its table.
+
+    Words as in reproduce; a word that names an axis of the study replaces its values (seed=0,1 scene=rooms).
+    """
+    from harness.study.command import run_study
+
+    return run_study(study, words or [], dry_run=dry_run, refresh=refresh)
+
+
+def _status(
+    path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")],
+    every: Annotated[bool, typer.Option("--all", help="A line for every cell.")] = False,
+) -> int:
+    """Print how many cells of each study are done, failed, skipped, running and pending, and why they failed."""
+    from harness.study.command import study_status
+
+    return study_status(path, every=every)
+
+
+def _retry(path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")]) -> int:
+    """Run the pairs of a study again that have a failed cell, and nothing else."""
+    from harness.study.command import retry_study
+
+    return retry_study(path)
 
 
 def _plan(words: Words = None) -> int:

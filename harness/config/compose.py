@@ -20,10 +20,11 @@ def load(words: Sequence[str] = ()) -> Config:
     chooses a group's option (`link=none`); `scene=PATH` takes a folder. Raises InputError for an unknown key,
     an unknown option, a value of the wrong type or out of range.
     """
-    return build(Config, _composed(overrides(words)))
+    return build(Config, composed(overrides(words)))
 
 
-def _composed(changes: list[str]) -> dict[str, Any]:
+def composed(changes: list[str]) -> dict[str, Any]:
+    """The composed config as plain data, not checked yet. Raises InputError for a value that cannot be read."""
     # Imported here: Hydra takes 0.3 s, which `--help` should not wait for.
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
@@ -32,8 +33,8 @@ def _composed(changes: list[str]) -> dict[str, Any]:
 
     try:
         with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
-            composed = compose(config_name="config", overrides=changes)
-        data = OmegaConf.to_container(composed, resolve=True)
+            tree = compose(config_name="config", overrides=changes)
+        data = OmegaConf.to_container(tree, resolve=True)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise InputError(
             f"The values {shown(' '.join(changes))} cannot be read: {shown(_first_line(error))}. "

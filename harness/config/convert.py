@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import is_dataclass
+from functools import cache
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from harness.config.checks import expect, nearest
 from odin.errors import InputError
@@ -18,7 +19,7 @@ _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 def build(cls: type[T], data: Mapping[str, Any], prefix: str = "") -> T:
     """The dataclass with these values; every field must be there and nothing else, each of its type."""
-    hints = get_type_hints(cls)
+    hints = _hints(cast(Hashable, cls))
     for name in data:
         if name not in hints:
             raise InputError(
@@ -29,6 +30,12 @@ def build(cls: type[T], data: Mapping[str, Any], prefix: str = "") -> T:
     if missing:
         raise InputError(f"The config has no value for {', '.join(missing)}. Restore it in harness/conf.")
     return cls(**{name: _field(prefix + name, data[name], kind) for name, kind in hints.items()})
+
+
+@cache
+def _hints(cls: Hashable) -> dict[str, Any]:
+    """Evaluating annotations takes longer than all else here, and a study builds hundreds of configs."""
+    return get_type_hints(cls)
 
 
 def _field(key: str, value: Any, kind: Any) -> Any:

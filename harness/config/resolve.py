@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -36,6 +37,11 @@ def identity(config: Config) -> dict[str, Any]:
 
     The scene enters a cell id by its manifest, so the same files under another path are the same cell.
     """
-    settings = resolved(config)
-    del settings["scene"]["path"], settings["engine"]["timeout_s"], settings["engine"]["padding_reserve"]
-    return settings
+    return identity_of(resolved(config))
+
+
+def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`identity`, from what `resolved` gave; `settings` stays as it is."""
+    scene = {key: value for key, value in settings["scene"].items() if key != "path"}
+    engine = {key: value for key, value in settings["engine"].items() if key not in ("timeout_s", "padding_reserve")}
+    return {**settings, "scene": scene, "engine": engine}

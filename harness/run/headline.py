@@ -38,7 +38,7 @@ def run_headline(config: Config, *, refresh: bool) -> int:
     states = {i: store.state(i) for i in ids}
     done = all(s.state is State.DONE and not s.stale for s in states.values())
     if refresh or not done:
-        ids = _run(config, cells, ids, store)
+        ids = run_cells(config, cells, ids, store)
     else:
         print("All cells of this sequence are done; --refresh would run them again.", file=sys.stderr)
     return _show(store, [store.read_result(store.state(i).record or i) for i in ids])
@@ -74,14 +74,23 @@ def _show_cells(store: CellStore, results: Sequence[schema.Result]) -> int:
 
 def _identities(config: Config, cells: Sequence[Cell]) -> list[str]:
     """Cell ids; this reads (or generates) the scene, so bad input fails before any process starts."""
+    return identify(config, cells)[0]
+
+
+def identify(config: Config, cells: Sequence[Cell]) -> tuple[list[str], str]:
+    """Cell ids and the manifest of the scene, which this reads or generates. Raises InputError."""
     workload = load_workload(config, progress=_say)
     version = code_version()
     described = [describe(cell, workload) for cell in cells]
-    return [cell_id(d.identity, d.manifest, version, NONE, SCHEMA_VERSION) for d in described]
+    ids = [cell_id(d.identity, d.manifest, version, NONE, SCHEMA_VERSION) for d in described]
+    return ids, workload.capture.manifest
 
 
-def _run(config: Config, cells: Sequence[Cell], ids: Sequence[str], store: CellStore) -> list[str]:
-    """Run the sequence and return the ids of its records."""
+def run_cells(config: Config, cells: Sequence[Cell], ids: Sequence[str], store: CellStore) -> list[str]:
+    """Run the sequence and return the ids of its records.
+
+    Raises what ended it; then the first cell that did not finish is recorded as failed, and those before it are done.
+    """
     folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
     folder.mkdir(parents=True)
     spec = RunSpec(config=config, cells=tuple((c.arm, c.repeat) for c in cells), folder=folder.resolve())

@@ -29,6 +29,7 @@ SOURCES = (
 SUFFIXES = frozenset({".py", ".json", ".yaml", ".csv"})
 EXCLUDED = ("pipelines/forks", "odin/model")
 UNKNOWN_SHA = "unknown"
+NONE = "none"  # of a fork's pin, a GPU, …: there is none
 
 
 class GitState(NamedTuple):

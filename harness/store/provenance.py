@@ -16,10 +16,8 @@ from typing import Self
 import psutil
 from pydantic import AwareDatetime, model_validator
 
-from harness.store.identity import ROOT, UNKNOWN_SHA, code_version, git_state
+from harness.store.identity import NONE, ROOT, UNKNOWN_SHA, code_version, git_state
 from harness.store.record import Positive, Record, Text
-
-NONE = "none"
 
 
 class Versions(Record):

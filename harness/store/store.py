@@ -13,36 +13,24 @@ Below the root of a store:
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from pydantic import ValidationError
 
 from harness.store.files import write_text
 from harness.store.schema import Result, Status
+from harness.store.states import PAIR, RESULT, State, is_running, pair_lock, plain_name
 from odin.errors import InputError, RunError
 
-RESULT, PAIR = "result.json", "pair"
 TIMELINE, STEPS, TRACE, MODEL = "timeline.parquet", "steps.parquet", "trace.json", "model.ply"
 WINDOWS, DELAYS = "windows.parquet", "delays.parquet"
 # `state` holds a pair's lock for an instant to see whether it is free; a real claim outlasts that.
 CLAIM_SECONDS = 1.0
-
-
-class State(StrEnum):
-    """done ≠ failed ≠ skipped ≠ running ≠ pending."""
-
-    DONE = "done"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    RUNNING = "running"
-    PENDING = "pending"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +73,7 @@ class CellStore:
 
     def path(self, cell_id: str) -> Path:
         """The folder of a cell. Raises InputError on a name that is not an id."""
-        return self.root / "cells" / _plain(cell_id)
+        return self.root / "cells" / plain_name(cell_id)
 
     def write_result(self, result: Result) -> Path:
         """Replace the cell's record, whole or not at all. Raises RunError when the disk refuses."""
@@ -114,7 +102,7 @@ class CellStore:
         own = self.read_result(cell_id) if (folder / RESULT).exists() else None
         if own is not None and own.status is Status.DONE:
             return _state_of(own, stale=False)
-        if self._is_running(folder / PAIR):
+        if is_running(self.root, folder / PAIR):
             return CellState(state=State.RUNNING)
         if own is not None:
             return _state_of(own, stale=False)
@@ -128,7 +116,7 @@ class CellStore:
         """Hold a pair while its cells run; `state` then says so. Raises RunError when another holds it."""
         for cell_id in cell_ids:
             write_text(self.path(cell_id) / PAIR, pair + "\n")
-        lock = self._lock(pair)
+        lock = pair_lock(self.root, pair)
         try:
             lock.acquire(timeout=CLAIM_SECONDS)
         except Timeout as error:
@@ -139,19 +127,6 @@ class CellStore:
             yield
         finally:
             lock.release()
-
-    def _lock(self, pair: str) -> FileLock:
-        return FileLock(self.root / "locks" / f"{_plain(pair)}.lock")
-
-    def _is_running(self, marker: Path) -> bool:
-        try:
-            lock = self._lock(marker.read_text(encoding="utf-8").strip())
-            with lock.acquire(timeout=0):
-                return False
-        except Timeout:  # before OSError, whose subclass it is
-            return True
-        except OSError:  # no marker; or a store that this user may only read and so cannot be running
-            return False
 
     def _siblings(self, cell_id: str) -> Iterator[Result]:
         workload = cell_id.rsplit("-", 1)[0]
@@ -182,9 +157,3 @@ def _state_of(result: Result, *, stale: bool) -> CellState:
         reason=result.reason,
         record=result.cell_id,
     )
-
-
-def _plain(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise InputError(f"{name!r} cannot name a record: letters, digits, '.', '_' and '-' only.")
-    return name

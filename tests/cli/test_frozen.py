@@ -11,6 +11,9 @@ from harness.config.keys import groups, keys, short_words
 
 COMMANDS = {
     "reproduce": ["study", "words", "--dry-run", "--refresh"],
+    "run": ["study", "words", "--dry-run", "--refresh"],
+    "status": ["path", "--all"],
+    "retry": ["path"],
     "plan": ["words"],
     "predict": ["words"],
     "report": ["path"],

@@ -1,0 +1,165 @@
+"""The plan of a study: its pairs as plain data in one file, from which run, status, retry and jobs work.
+
+Below the folder of records:
+
+    studies/<study>/plan.json        pairs and their resolved configs, as last asked for
+    studies/<study>/table.*          one row per cell, from the records
+    studies/<study>/failed/<pair>    why a pair could not be started
+    studies/manifests/<scene>        manifest of a scene that was loaded once
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config import Config, resolved
+from harness.config.convert import build
+from harness.config.resolve import identity_of
+from harness.store.files import write_text
+from harness.store.identity import NONE, canonical_json, cell_id
+from harness.store.states import plain_name
+from harness.study.matrix import Place
+from odin.errors import InputError
+
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedPair:
+    """One pair of a study.
+
+    key:      names the pair within the study, and in the folder of records
+    where:    axis → label
+    baseline: the arm that the others are divided by
+    settings: the resolved config; its study.arms are in the order they run
+    skipped:  why it is left out, or the empty string
+    """
+
+    key: str
+    where: Mapping[str, str]
+    baseline: str
+    settings: Mapping[str, Any]
+    skipped: str
+
+    @property
+    def cells(self) -> list[tuple[str, int]]:
+        """(arm, repeat) in the order they run, as `harness.config.expand` gives them."""
+        arms = self.settings["study"]["arms"]
+        passes = [arms, arms[::-1]] if self.settings["study"]["mirrored"] else [arms]
+        return [(arm, repeat) for repeat, order in enumerate(passes) for arm in order]
+
+    @property
+    def scene(self) -> str:
+        """A name for what the manifest is of."""
+        return hashlib.sha256(canonical_json(self.settings["scene"]).encode()).hexdigest()[:16]
+
+    def config(self, out: Path) -> Config:
+        """The typed config, with records going to `out`."""
+        return build(Config, {**self.settings, "out": str(out)})
+
+    def ids(self, manifest: str, version: str) -> list[str]:
+        """Ids of the cells under a scene's manifest and a code version."""
+        settings = identity_of(self.settings)
+        return [
+            cell_id({**settings, "arm": arm, "repeat": repeat}, manifest, version, NONE) for arm, repeat in self.cells
+        ]
+
+    def text(self) -> str:
+        """For a line of output: where it is in the matrix, and its arms."""
+        place = " ".join(f"{axis}={label}" for axis, label in self.where.items())
+        return f"{place} {' / '.join([self.baseline, *self.others])}".strip()
+
+    @property
+    def others(self) -> list[str]:
+        """The arms that are compared with the baseline."""
+        return [arm for arm in self.settings["study"]["arms"] if arm != self.baseline]
+
+
+class StudyPlan:
+    """A study's pairs and the folder of records that they go to."""
+
+    def __init__(self, name: str, out: Path, pairs: Sequence[PlannedPair]) -> None:
+        self.name, self.out, self.pairs = plain_name(name), Path(out), tuple(pairs)
+
+    @classmethod
+    def of(cls, name: str, places: Sequence[Place]) -> StudyPlan:
+        """The plan of expanded places. Raises InputError where two of them are the same."""
+        pairs = [_planned(place) for place in places]
+        seen: set[str] = set()
+        for pair in pairs:
+            if pair.key in seen:
+                raise InputError(f"Study {name} holds the same pair twice: {pair.text()}. Change its axes.")
+            seen.add(pair.key)
+        return cls(name, Path(places[0].config.out) if places else Path("runs"), pairs)
+
+    @property
+    def folder(self) -> Path:
+        """Where the study's own files lie."""
+        return self.out / "studies" / self.name
+
+    def pair(self, key: str) -> PlannedPair:
+        """The pair of that key. Raises InputError."""
+        for pair in self.pairs:
+            if pair.key == key:
+                return pair
+        raise InputError(f"Study {self.name} in {self.out} has no pair {key}.")
+
+    def save(self, folder: Path | None = None) -> Path:
+        """Write plan.json and return its path. Raises RunError when the disk refuses.
+
+        folder: two levels below the folder of records; by default the study's own, whose plan is the one last asked for
+        """
+        path = (folder or self.folder) / PLAN
+        data = {"study": self.name, "pairs": [asdict(pair) for pair in self.pairs]}
+        write_text(path, json.dumps(data, ensure_ascii=False))
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> StudyPlan:
+        """Read what `save` wrote. Raises InputError."""
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            pairs = [PlannedPair(**pair) for pair in data["pairs"]]
+            return cls(data["study"], path.resolve().parents[2], pairs)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"The plan {path} cannot be read ({error}). Plan the study again with `run`.") from error
+
+    def manifest(self, pair: PlannedPair) -> str | None:
+        """The manifest of a pair's scene, if it was ever loaded."""
+        try:
+            return (self.out / "studies" / "manifests" / pair.scene).read_text(encoding="utf-8").strip() or None
+        except OSError:
+            return None
+
+    def keep_manifest(self, pair: PlannedPair, manifest: str) -> None:
+        """Remember it for `status`. Raises RunError when the disk refuses."""
+        if self.manifest(pair) != manifest:
+            write_text(self.out / "studies" / "manifests" / pair.scene, manifest + "\n")
+
+    def note(self, pair: PlannedPair) -> Path:
+        """Where the reason lies why a pair could not be started."""
+        return self.folder / "failed" / pair.key
+
+
+def plans(out: Path) -> list[StudyPlan]:
+    """All plans below a folder of records. Raises InputError where there is none."""
+    found = sorted((Path(out) / "studies").glob(f"*/{PLAN}"))
+    if not found:
+        raise InputError(f"{out} holds no study. Make one with: odin-bench run STUDY out={out}")
+    return [StudyPlan.load(path) for path in found]
+
+
+def _planned(place: Place) -> PlannedPair:
+    settings = resolved(place.config)
+    if not place.config.scene.procedural:
+        # A job starts in another folder than the user.
+        settings["scene"]["path"] = str(Path(settings["scene"]["path"]).expanduser().resolve())
+    key = hashlib.sha256(canonical_json(settings).encode()).hexdigest()[:12]
+    return PlannedPair(
+        key=key, where=dict(place.where), baseline=place.arms[0], settings=settings, skipped=place.skipped
+    )

@@ -1,0 +1,49 @@
+"""Running a study's pairs on this machine, one after the other; what one of them does leaves the others untouched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.config import expand
+from harness.run.headline import identify, run_cells
+from harness.store.files import write_text
+from harness.store.states import PAIR, State, is_running
+from harness.store.store import CellStore
+from harness.study.plan import PlannedPair, StudyPlan
+from odin.errors import OdinError
+
+
+def run_pairs(plan: StudyPlan, pairs: Sequence[PlannedPair], *, refresh: bool) -> list[str]:
+    """Run what is missing of the pairs; one paragraph for each that could not be finished."""
+    failures = []
+    for place, pair in enumerate(pairs, start=1):
+        print(f"pair {place} of {len(pairs)}: {pair.text()}", file=sys.stderr, flush=True)
+        reason = run_pair(plan, pair, refresh=refresh)
+        if reason:
+            print(reason, file=sys.stderr, flush=True)
+            failures.append(f"{pair.key} {pair.text()}: {reason}")
+    return failures
+
+
+def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False) -> str:
+    """Run a pair unless all of its cells are done; the reason if it could not be finished, else the empty string.
+
+    Cells of a pair share one allocation and one calibration, so a pair is run as a whole or not at all (D§9).
+    """
+    config = pair.config(plan.out)
+    note, ids = plan.note(pair), list[str]()
+    store, cells = CellStore(Path(config.out)), expand(config)
+    try:
+        ids, manifest = identify(config, cells)
+        plan.keep_manifest(pair, manifest)
+        if refresh or any(store.state(i).state is not State.DONE for i in ids):
+            run_cells(config, cells, ids, store)
+    except OdinError as error:
+        # Where a cell has failed the record says so; where nothing could be started this is the only place.
+        if not any(is_running(store.root, store.path(i) / PAIR) for i in ids):
+            write_text(note, f"{error}\n")
+        return str(error)
+    note.unlink(missing_ok=True)
+    return ""

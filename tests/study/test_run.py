@@ -1,0 +1,105 @@
+"""Running pairs: what is missing is run, a failure leaves the others untouched and is retried alone with its pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.store.store import CellStore
+from harness.study.states import pair_states
+from odin.errors import InputError, RunError
+from tests.study import studies
+
+
+class Engine:
+    """Stands in for ranks: records cells as done, but fails in the pairs it is told to."""
+
+    def __init__(self, plan) -> None:
+        self.plan, self.ran, self.failing, self.unloadable = plan, [], set(), set()
+
+    def _pair(self, config):
+        return next(p for p in self.plan.pairs if p.settings["seed"] == config.seed)
+
+    def identify(self, config, cells):
+        pair = self._pair(config)
+        if config.seed in self.unloadable:
+            raise InputError("The scene has no views.")
+        assert [(c.arm, c.repeat) for c in cells] == pair.cells
+        from harness.store.identity import code_version
+
+        return pair.ids(studies.MANIFEST, code_version()), studies.MANIFEST
+
+    def run_cells(self, config, cells, ids, store):
+        pair = self._pair(config)
+        self.ran.append(config.seed)
+        for index in range(len(cells)):
+            if config.seed in self.failing and index == 1:
+                studies.record(self.plan, pair, index, reason="Rank 1 went first.")
+                raise RunError("Rank 1 went first.")
+            made = studies.record(self.plan, pair, index)
+            assert made.cell_id == ids[index]
+        return ids
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    made = Engine(studies.plan(tmp_path, seeds=(0, 1, 2)))
+    monkeypatch.setattr("harness.study.run.identify", made.identify)
+    monkeypatch.setattr("harness.study.run.run_cells", made.run_cells)
+    path = tmp_path / "tiny.yaml"
+    path.write_text(
+        "set: {link: none, padded: false, steps: 4}\naxes: {scene: [rooms], seed: [0, 1, 2]}\n"
+        "pairs: [[barrier, predicted]]\n"
+    )
+    return made
+
+
+def run(tmp_path: Path, *more: str) -> int:
+    return main(["run", str(tmp_path / "tiny.yaml"), f"out={tmp_path}", *more])
+
+
+def stamps(tmp_path: Path) -> dict[str, int]:
+    return {p.parent.name: p.stat().st_mtime_ns for p in tmp_path.glob("cells/*/result.json")}
+
+
+def test_a_failed_cell_leaves_the_others_and_is_retried_with_its_pair(engine: Engine, tmp_path: Path) -> None:
+    engine.failing = {1}
+    assert run(tmp_path) == 1
+    assert engine.ran == [0, 1, 2]
+    states = [[c.known.state.value for c in s.cells] for s in pair_states(engine.plan)]
+    assert states == [["done"] * 4, ["done", "failed", "pending", "pending"], ["done"] * 4]
+    before = stamps(tmp_path)
+    engine.failing, engine.ran = set(), []
+    assert main(["retry", str(tmp_path)]) == 0
+    assert engine.ran == [1]
+    changed = {name for name, stamp in stamps(tmp_path).items() if before.get(name) != stamp}
+    version = next(iter(CellStore(tmp_path).results())).provenance.code_version
+    assert changed == set(engine.plan.pairs[1].ids(studies.MANIFEST, version))
+    assert (tmp_path / "studies/tiny/table.parquet").exists()
+    engine.ran = []
+    assert (main(["retry", str(tmp_path)]), run(tmp_path)) == (0, 0)
+    assert engine.ran == []
+    assert run(tmp_path, "--refresh", "seed=1") == 0
+    assert engine.ran == [1]
+
+
+def test_a_scene_that_cannot_be_loaded_fails_its_pair_only(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.unloadable = {0}
+    assert run(tmp_path) == 1
+    assert engine.ran == [1, 2]
+    assert "The scene has no views." in capsys.readouterr().out
+    engine.unloadable = set()
+    assert run(tmp_path) == 0
+    assert engine.ran == [1, 2, 0]
+    assert not list((tmp_path / "studies/tiny/failed").iterdir())
+
+
+def test_a_dry_run_runs_nothing(engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "--dry-run") == 0
+    out = capsys.readouterr().out
+    assert "3 of 3 pairs are to run" in out and "unknown for 12 cells" in out
+    assert engine.ran == []

@@ -1,0 +1,57 @@
+"""The summary of a study: speedups over seeds from records, gates first, labels never lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.store.store import CellStore
+from harness.study.states import pair_states
+from harness.study.summary import grouped, pair_ratios, summary_lines
+from tests.study import studies
+
+
+def lines(plan) -> list[str]:
+    return list(summary_lines(grouped(pair_ratios(pair_states(plan), CellStore(plan.out)))))
+
+
+def test_speedups_over_seeds(tmp_path: Path) -> None:
+    plan = studies.plan(tmp_path, seeds=(0, 1, 2))
+    for pair in plan.pairs:
+        studies.record_pair(plan, pair)
+    (group,) = grouped(pair_ratios(pair_states(plan), CellStore(tmp_path)))
+    # 0.3 s of a barrier step over 0.216 s of a predicted one, in every seed.
+    assert group.speedups == [pytest.approx(0.3 / 0.216)] * 3
+    assert (group.place, group.arm, group.label) == ("scene=rooms", "predicted", "measured")
+    text = "\n".join(lines(plan))
+    assert "predicted against barrier (measured)" in text
+    assert "speedup 1.389 (deterministic)×, noise up to 0.0 %" in text
+    assert "n too small" in text
+    assert "What this cannot claim: n = 3: a sign test" in text
+
+
+def test_what_varies_gets_an_interval_and_the_bootstrap_its_coverage(tmp_path: Path) -> None:
+    plan = studies.plan(tmp_path, seeds=range(6))
+    for k, pair in enumerate(plan.pairs):
+        for index, (arm, _) in enumerate(pair.cells):
+            studies.record(plan, pair, index, factor=1 + 0.01 * k if arm == "predicted" else 1.0)
+    text = "\n".join(lines(plan))
+    assert "(n = 6)×" in text
+    assert "BCa [" in text and "simulated coverage at this n is 8" in text
+
+
+def test_a_broken_gate_is_failed_and_no_number(tmp_path: Path) -> None:
+    plan = studies.plan(tmp_path, seeds=(0, 1))
+    for pair in plan.pairs:
+        for index in range(4):
+            studies.record(plan, pair, index, overrun_share=0.5 if pair is plan.pairs[0] else 0.0)
+    text = "\n".join(lines(plan))
+    assert "FAILED seed 0: overrun" in text
+    assert "1.389 (n = 1, no interval)" in text
+
+
+def test_pairs_that_are_not_done_are_left_out(tmp_path: Path) -> None:
+    plan = studies.plan(tmp_path)
+    studies.record(plan, plan.pairs[0], 0)
+    assert lines(plan) == []
