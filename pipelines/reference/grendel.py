@@ -131,7 +131,8 @@ class GrendelSplatting(GaussianSplatting):
         rows = owners.gather_rows(torch.cat([table.parameters, table.m, table.v], dim=1))
         statistics = owners.gather_rows(self.statistics.local)
         other = self.replica()
-        other._adopt(*rows.split(COLUMNS, dim=1), first=0)
+        p, m, v = rows.split(COLUMNS, dim=1)
+        other._adopt(p, m, v, 0)
         other.statistics.local.copy_(statistics)
         return other
 
