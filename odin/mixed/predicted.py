@@ -29,8 +29,6 @@ from odin.rows import Moments, Rows, apply_zero
 class PredictedRuntime(MixedRuntime):
     """Nothing of A is waited for before B is rendered."""
 
-    _pending: Flight | None = None  # the step before, rendered
-
     def _opened(self, step: int) -> Flight:
         if self._pending is None:
             return self._observed_at_once(step)

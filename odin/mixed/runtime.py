@@ -13,14 +13,14 @@ Legend: n rows of this owner's shard, B views of a step in unit order, U views o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from odin.arms import Arm, Waits
+from odin.arms import MIXED, Arm, Waits
 from odin.arriving import Scalar, mean, taken
 from odin.bitmap import row_ids
 from odin.bound import adam_bound
@@ -28,6 +28,7 @@ from odin.comm.transport import ExchangeTransport
 from odin.errors import InputError
 from odin.inflation import Inflation
 from odin.keeper import Keeper
+from odin.memory import Holding, Memory, measure
 from odin.mixed.flight import Flight
 from odin.mixed.owners import Owners
 from odin.mixed.recipe import MixedRecipe, Observed
@@ -40,6 +41,7 @@ from odin.runtime import OnStep, StepRecord
 from odin.segments import two_buckets
 from odin.slot import Slot
 
+MEASURE_EVERY = 8  # steps between measurements of memory
 Ids = NDArray[np.int32]
 
 
@@ -47,6 +49,7 @@ class MixedRuntime(ABC):
     """Trains one owner's shard along a plan. `version` counts structural events so far.
 
     payload_bytes: sent by this rank for each step, observed rows and gradients
+    peak: most that this owner held behind a render, where a step has all its values and perhaps those of another
     """
 
     def __init__(
@@ -61,10 +64,14 @@ class MixedRuntime(ABC):
     ) -> None:
         self.recipe, self.plan, self.arm, self.transport, self.keeper = recipe, plan, arm, transport, keeper
         self.version = version
+        self._current: Flight | None = None  # the step that is rendered
+        self._pending: Flight | None = None  # the step before, on its way back
+        self._following: Flight | None = None  # the step after, in part
         self.owners = Owners(transport, keeper)
         self.records: list[StepRecord] = []
         self.windows: list[Window] = []
         self.payload_bytes: dict[int, int] = {}
+        self.peak = Memory()
         self._slot: Slot | None = None
 
     # The loop ---------------------------------------------------------------------------------------------------
@@ -76,8 +83,10 @@ class MixedRuntime(ABC):
         for step in range(start, self.plan.steps):
             self.keeper.step = step
             events = self.recipe.events_after(step)
-            losses = self._render(flight := self._opened(step))
-            self._close(flight)
+            self._current = self._opened(step)
+            losses = self._render(self._current)
+            self._close(self._current)
+            self._current = None
             if events:
                 self.version += 1
                 self.recipe.restructure_shard(step, events, self.version, self.owners, self.keeper)
@@ -175,8 +184,22 @@ class MixedRuntime(ABC):
             loss, gradient = self.recipe.draw(int(view), projected, self.keeper)
             flight.returning[torch.from_numpy(places)] = gradient
             losses.append(loss)
+        if flight.step % MEASURE_EVERY == 1:  # not in every step: measuring takes time too
+            self.peak = max(self.peak, measure([self]), key=lambda memory: memory.total)
         inbox.parts.clear()
         return losses
+
+    def holdings(self) -> Iterator[Holding]:
+        """What this owner keeps (`odin.memory`)."""
+        yield from self.recipe.table.holdings()
+        if self._slot is not None:
+            yield from self._slot.holdings()
+        for flight in self._flights():
+            yield from flight.holdings()
+
+    def _flights(self) -> Sequence[Flight]:
+        """Steps that are not published."""
+        return [flight for flight in (self._current, self._pending, self._following) if flight is not None]
 
     # Publishing -------------------------------------------------------------------------------------------------
 
@@ -286,7 +309,7 @@ def mixed_runtime(arm: Arm) -> type[MixedRuntime]:
     }
     if not arm.sas:
         return BarrierRuntime
-    if arm.waits not in known:
+    if arm.waits not in MIXED:
         raise InputError(
             f"Arm {arm.name!r} is not one of mixed parallelism: its owners exchange projected rows, not gradients of "
             "the whole table. Use barrier, barrier-planned, quality, throughput or predicted."

@@ -18,16 +18,13 @@ from odin.inflation import Inflation
 from odin.mixed.flight import Flight
 from odin.mixed.runtime import MixedRuntime
 from odin.phases import Phase
-from odin.publication.window import Window, state_of
+from odin.publication.window import Window, WindowState, rejection, state_of
 
 Mask = NDArray[np.bool_]
 
 
 class UrgentRuntime(MixedRuntime):
     """`quality`: exact, bit for bit what `barrier` trains in the same order."""
-
-    _following: Flight | None = None  # the next step, its clear rows observed
-    _pending: Flight | None = None  # the step before, rendered and on its way back
 
     def _opened(self, step: int) -> Flight:
         flight, self._following = self._following, None
@@ -98,8 +95,18 @@ class UrgentRuntime(MixedRuntime):
         waited, delayed = int((read & held).sum()), int((read & written & ~held).sum())
         total = max(int(read.sum()), 1)
         state = state_of(waited, total)
-        self._account(Window(step=step, state=state, waited_rows=waited, delayed_rows=delayed,
-                             write_rows=int(written.sum()), rows=len(written)))  # fmt: skip
+        reason = rejection(self.plan, step) if state is WindowState.REJECTED else ""
+        self._account(
+            Window(
+                step=step,
+                state=state,
+                reason=reason,
+                waited_rows=waited,
+                delayed_rows=delayed,
+                write_rows=int(written.sum()),
+                rows=len(written),
+            )
+        )
 
 
 class GatedRuntime(UrgentRuntime):
