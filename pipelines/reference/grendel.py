@@ -125,6 +125,13 @@ class GrendelSplatting(GaussianSplatting):
         self.table.replace(p.clone(), m.clone(), v.clone())
         self.statistics = self.place.statistics(len(self.table))
 
+    def _state(self) -> dict[str, float]:
+        return {**super()._state(), "first": float(self.first)}
+
+    def _restore_state(self, state: dict[str, float]) -> None:
+        super()._restore_state(state)
+        self.first = int(state["first"])
+
     def whole(self, owners: Owners) -> GrendelSplatting:
         """The model of all shards, the same on every rank: parameters, moments and statistics."""
         table = self.table
