@@ -56,8 +56,8 @@ def start_or_resume_shard(
     if not path.exists():
         owners = sorted(p.name for p in source.glob("owner-*"))
         raise InputError(
-            f"{source} holds no rows for owner {transport.rank} of {transport.ranks}; it has {', '.join(owners)}. Resume "
-            "with as many ranks as wrote it."
+            f"{source} holds no rows for owner {transport.rank} of {transport.ranks}; it has {', '.join(owners)}. "
+            "Resume with as many ranks as wrote it."
         )
     checkpoint = load(path)
     header = checkpoint.header

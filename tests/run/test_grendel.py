@@ -24,16 +24,8 @@ from pipelines.export import read_ply
 from pipelines.reference.grendel import GrendelSplatting
 
 TINY = "rooms?views=24&width=64&height=48&points=600"
-WORDS = [
-    f"scene={TINY}",
-    "pipeline=grendel",
-    "ranks=2",
-    "views_per_unit=1",
-    "densify_at=[5]",
-    "reset_at=[]",
-    "sh_at=[3]",
-]
-VIRTUAL = ["engine=virtual", "compute=rtx4090", "cluster=rtx4090-pcie4", "link=cluster"]
+WORDS = [f"scene={TINY}", "pipeline=grendel", "ranks=2", "views_per_unit=1"]
+WORDS += ["densify_at=[5]", "reset_at=[]", "sh_at=[3]"]
 
 
 def records(out: Path) -> dict[str, Result]:
@@ -52,7 +44,7 @@ def test_both_engines_train_shards_and_record_what_they_exchange(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arms = "barrier,barrier-planned,quality,predicted"
-    virtual = reproduce(tmp_path / "virtual", arms, *VIRTUAL)
+    virtual = reproduce(tmp_path / "virtual", arms, "engine=virtual")
     assert "hidden-publish" in capsys.readouterr().out
     process = reproduce(tmp_path / "process", "barrier-planned,quality", "padded=false", "link=none")
     measured = {name: result.measurement for name, result in virtual.items()}
@@ -116,7 +108,7 @@ def test_only_whole_checkpoints_of_this_run_are_resumed(workload: Workload, tmp_
     run(workload, "quality", tmp_path, until=5)
     found = newest(tmp_path)
     assert found is not None
-    with pytest.raises(InputError, match="another run|made with"):
+    with pytest.raises(InputError, match="was made with arm"):
         run(workload, "predicted", tmp_path)
     owner_file(found, 1, 2).unlink()
     with pytest.raises(InputError, match="all of them"):
