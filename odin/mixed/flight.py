@@ -53,19 +53,15 @@ class Flight:
         assert self._traffic is not None
         return self._traffic
 
-    @traffic.setter
-    def traffic(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-
     @property
     def inbox(self) -> Inbox:
         """What this rank receives."""
         assert self._inbox is not None
         return self._inbox
 
-    @inbox.setter
-    def inbox(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def learn(self, traffic: Traffic, rank: int) -> None:
+        """The amounts have come; `rank` is this one."""
+        self._traffic, self._inbox = traffic, Inbox(traffic=traffic, rank=rank)
 
     def holdings(self) -> Iterator[Holding]:
         """What the step keeps until it is published (`odin.memory`)."""

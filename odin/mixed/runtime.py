@@ -32,7 +32,7 @@ from odin.memory import Holding, Memory, measure
 from odin.mixed.flight import Flight
 from odin.mixed.owners import Owners
 from odin.mixed.recipe import MixedRecipe, Observed
-from odin.mixed.traffic import Inbox, Outbox, Traffic, with_ids
+from odin.mixed.traffic import Outbox, Traffic, with_ids
 from odin.phases import Phase
 from odin.plan import Plan
 from odin.publication.window import Window, WindowState, rejection
@@ -140,8 +140,7 @@ class MixedRuntime(ABC):
         assert flight.sizes is not None and flight.announced is not None
         self.keeper.wait(flight.sizes, "sizes")
         counts = np.ascontiguousarray(flight.announced.numpy().transpose(1, 0, 2))
-        flight.traffic = Traffic(counts=counts, units=self.plan.views_per_unit)
-        flight.inbox = Inbox(traffic=flight.traffic, rank=self.transport.rank)
+        flight.learn(Traffic(counts=counts, units=self.plan.views_per_unit), self.transport.rank)
 
     def _send(self, flight: Flight, name: str) -> None:
         """Launch the part of the step that was observed last."""
