@@ -54,9 +54,8 @@ class Setting:
 
 def committed(ranks: int, cluster: str, scale_rows: float) -> Setting:
     """Prices of the committed GPU and the link of a committed cluster. Raises InputError."""
-    compute = load(
-        ["engine=virtual", "compute=rtx4090", "overlap_slowdown=1.05", f"compute.scale_rows={scale_rows}", "link=none"]
-    ).compute
+    words = ["engine=virtual", "compute=rtx4090", "overlap_slowdown=1.05", "link=none"]
+    compute = load([*words, f"compute.scale_rows={scale_rows}"]).compute
     link = cluster_link(cluster, ranks).carrying(scale_rows)
     return Setting(price=committed_prices(compute).price, link=link, slowdown=compute.overlap_slowdown)
 

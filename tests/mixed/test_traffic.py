@@ -7,18 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.run.together import run_threads
 from odin.bound import adam_bound
 from odin.comm.link import UNSHAPED
+from odin.keeper import Keeper
 from odin.mixed.owners import Owners
 from odin.mixed.traffic import Inbox, Outbox, Traffic, with_ids
 from odin.rows import ADAM, Moments, Rows, Update, apply_gradient
 from odin.shared.meeting import part_of
 from pipelines.reference.grendel import Deal
 from pipelines.reference.threedgs import LAYOUT
-from tests.mixed.rooms import run_threads
 
 
 @dataclass
@@ -43,6 +44,7 @@ def observed(rng: np.random.Generator, ranks: int, units: int, parts: int) -> li
     return found
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), ranks=st.integers(1, 4), units=st.integers(1, 3), parts=st.integers(1, 2))
 def test_rows_reach_their_view_in_order_and_gradients_their_rows(seed: int, ranks: int, units: int, parts: int) -> None:
     sent = observed(np.random.default_rng(seed), ranks, units, parts)
@@ -76,6 +78,7 @@ def test_rows_reach_their_view_in_order_and_gradients_their_rows(seed: int, rank
                 assert torch.equal(gradient[outbox.slice(part, view)], sent[part][owner][view].projected)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), counts=st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(sum))
 def test_a_deal_moves_every_row_to_its_place(seed: int, counts: list[int]) -> None:
     ranks, total = len(counts), sum(counts)
@@ -94,8 +97,6 @@ def test_a_deal_moves_every_row_to_its_place(seed: int, counts: list[int]) -> No
 
 def test_owners_collect_rows_of_unequal_number() -> None:
     def rank(transport: object) -> list:
-        from odin.keeper import Keeper
-
         owners = Owners(transport, Keeper())
         rows = torch.full((transport.rank * 2, 3), float(transport.rank))
         return owners.gather_rows(rows)[:, 0].tolist()
@@ -106,7 +107,7 @@ def test_owners_collect_rows_of_unequal_number() -> None:
 @pytest.mark.parametrize("batch", [1, 4, 16, 64])
 def test_the_bound_holds_for_scaled_constants(batch: int) -> None:
     adam = ADAM.for_batch(batch)
-    rng, state = np.random.default_rng(batch), Moments(*(), **{k: np.zeros((40, 59), np.float32) for k in "pmv"})
+    rng, state = np.random.default_rng(batch), Moments(**{k: np.zeros((40, 59), np.float32) for k in "pmv"})
     rows = Rows(ids=np.arange(40, dtype=np.int32), layout=LAYOUT, lo=0, hi=2)
     offsets = np.stack([np.arange(40) * 59, np.arange(40) * 59 + 11]).astype(np.int64)
     for t in range(1, 60):
