@@ -37,6 +37,9 @@ class Waits(Enum):
     NOTHING = "nothing"  # pending rows are read late or at predicted values
 
 
+MIXED = frozenset({Waits.ALL, Waits.URGENT, Waits.GATED, Waits.NOTHING})  # also kinds of mixed parallelism
+
+
 class Dispatch(Enum):
     """Which rank computes which unit of a step."""
 

@@ -16,12 +16,12 @@ BETA2 = 0.999
 ROUNDING = 1.0001
 
 
-def adam_bound(t: int) -> float:
-    """Largest |update| / lr of a column at Adam step `t` ≥ 1, after any gradients at all."""
-    q = BETA1 * BETA1 / BETA2
+def adam_bound(t: int, beta1: float = BETA1, beta2: float = BETA2) -> float:
+    """Largest |update| / lr of a column at Adam step `t` ≥ 1, after any gradients at all. Needs β1² < β2."""
+    q = beta1 * beta1 / beta2
     history = math.sqrt((1.0 - q**t) / (1.0 - q))
-    correction = math.sqrt(1.0 - BETA2**t) / (1.0 - BETA1**t)
-    return (1.0 - BETA1) / math.sqrt(1.0 - BETA2) * history * correction * ROUNDING
+    correction = math.sqrt(1.0 - beta2**t) / (1.0 - beta1**t)
+    return (1.0 - beta1) / math.sqrt(1.0 - beta2) * history * correction * ROUNDING
 
 
 def selective_bound(t: int) -> float:

@@ -23,11 +23,28 @@ EPS = 1e-15  # all five pipelines use torch's Adam with this eps
 # Denormal moments cost up to 100× per operation and depend on a thread flag; flushing them here does not.
 TINY = np.float32(2.0**-126)
 
-_KEEP1 = np.float32(1.0 - BETA1)
-_B2 = np.float32(BETA2)
-_KEEP2 = np.float32(1.0 - BETA2)
-_EPS = np.float32(EPS)
 _ZERO = np.float32(0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamConstants:
+    """β1, β2 and ε of an optimizer; all pipelines but Grendel have the usual ones."""
+
+    beta1: float = BETA1
+    beta2: float = BETA2
+    eps: float = EPS
+
+    def for_batch(self, batch: int) -> AdamConstants:
+        """Grendel's square-root rule for `batch` images a step: moments forget per image, ε shrinks with the noise of
+        the mean gradient (FORKS.md: betas ** bsz, eps / √bsz). Learning rates grow by √batch beside it."""
+        return AdamConstants(beta1=self.beta1**batch, beta2=self.beta2**batch, eps=self.eps / math.sqrt(batch))
+
+    def kernel(self) -> tuple[np.float32, np.float32, np.float32, np.float32]:
+        """1-β1, β2, 1-β2 and ε as the row kernel takes them."""
+        return np.float32(1.0 - self.beta1), np.float32(self.beta2), np.float32(1.0 - self.beta2), np.float32(self.eps)
+
+
+ADAM = AdamConstants()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +77,7 @@ class Update:
     visible: index of the slot's visible column (selective Adam: rows that no view saw keep their state, and there is
         no bias correction, as in SparseGaussianAdam); None for dense Adam
     held:  the last column group is applied every few steps only; None where no group is
+    adam:  constants of the optimizer
     """
 
     t: int
@@ -67,18 +85,19 @@ class Update:
     scale: float
     visible: int | None = None
     held: HeldUpdate | None = None
+    adam: AdamConstants = ADAM
 
     def step_sizes(self) -> NDArray[np.float32]:
         """lr / (1-β1ᵗ), float32 [D]; lr where there is no bias correction."""
         if self.visible is not None:
             return self.lr.astype(np.float32)
-        return (self.lr / (1.0 - BETA1**self.t)).astype(np.float32)
+        return (self.lr / (1.0 - self.adam.beta1**self.t)).astype(np.float32)
 
     def denominator_scale(self) -> np.float32:
         """√(1-β2ᵗ); 1 where there is no bias correction."""
         if self.visible is not None:
             return np.float32(1.0)
-        return np.float32(math.sqrt(1.0 - BETA2**self.t))
+        return np.float32(math.sqrt(1.0 - self.adam.beta2**self.t))
 
 
 # Slices and unsigned loop indices: with signed ones LLVM keeps numpy's wrap-around and does not vectorise (10×).
@@ -98,6 +117,7 @@ def _gather(out: NDArray, grad: NDArray, offsets: NDArray, bounds: NDArray, lo: 
 def _adam(
     p: NDArray, m: NDArray, v: NDArray, width: int, bounds: NDArray, lo: int, hi: int, rows: NDArray,
     grad: NDArray, offsets: NDArray, zero: bool, scale: float, step: NDArray, root: float, visible: int,
+    keep1: float, b2: float, keep2: float, eps: float,
 ) -> None:  # fmt: skip
     """Flat p, m, v [N·width]; column groups lo…hi-1 of `rows`. `zero` takes every gradient as 0; rows whose column
     of group `visible` is 0 are left out, unless it is -1."""
@@ -115,19 +135,20 @@ def _adam(
         vr = v[base + first : base + last]
         for c in range(np.uint64(last - first)):
             g = gr[c] * scale
-            mi = mr[c] + (g - mr[c]) * _KEEP1
-            vi = vr[c] * _B2 + (g * g) * _KEEP2
+            mi = mr[c] + (g - mr[c]) * keep1
+            vi = vr[c] * b2 + (g * g) * keep2
             mi = mi if abs(mi) >= TINY else _ZERO
             vi = vi if vi >= TINY else _ZERO
             mr[c] = mi
             vr[c] = vi
-            pr[c] = pr[c] - size[c] * (mi / (np.sqrt(vi) / root + _EPS))
+            pr[c] = pr[c] - size[c] * (mi / (np.sqrt(vi) / root + eps))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _correct(
     p: NDArray, m: NDArray, v: NDArray, width: int, bounds: NDArray, lo: int, hi: int, rows: NDArray,
     grad: NDArray, offsets: NDArray, scale: float, step: NDArray, root: float,
+    keep1: float, b2: float, keep2: float, eps: float,
 ) -> int:  # fmt: skip
     """As `_adam` for rows that already took the zero-gradient step; rows with a zero gradient are skipped."""
     gradient = np.zeros(width, np.float32)
@@ -148,14 +169,14 @@ def _correct(
         vr = v[base + first : base + last]
         for c in range(np.uint64(last - first)):
             g = gr[c] * scale
-            before = size[c] * (mr[c] / (np.sqrt(vr[c]) / root + _EPS))
-            mi = mr[c] + g * _KEEP1
-            vi = vr[c] + (g * g) * _KEEP2
+            before = size[c] * (mr[c] / (np.sqrt(vr[c]) / root + eps))
+            mi = mr[c] + g * keep1
+            vi = vr[c] + (g * g) * keep2
             mi = mi if abs(mi) >= TINY else _ZERO
             vi = vi if vi >= TINY else _ZERO
             mr[c] = mi
             vr[c] = vi
-            pr[c] = pr[c] + (before - size[c] * (mi / (np.sqrt(vi) / root + _EPS)))
+            pr[c] = pr[c] + (before - size[c] * (mi / (np.sqrt(vi) / root + eps)))
     return touched
 
 
@@ -196,14 +217,14 @@ def apply_gradient(
     """
     _adam(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, gradient, offsets, False,
           np.float32(update.scale), update.step_sizes(), update.denominator_scale(),
-          -1 if update.visible is None else update.visible)  # fmt: skip
+          -1 if update.visible is None else update.visible, *update.adam.kernel())  # fmt: skip
 
 
 def apply_zero(state: Moments, update: Update, rows: Rows) -> None:
     """Zero-gradient Adam step of `rows`, in place: momentum only. Selective Adam takes none."""
     if update.visible is None:
         _adam(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, _NO_VALUES, _NO_OFFSETS, True,
-              np.float32(0.0), update.step_sizes(), update.denominator_scale(), -1)  # fmt: skip
+              np.float32(0.0), update.step_sizes(), update.denominator_scale(), -1, *update.adam.kernel())  # fmt: skip
 
 
 def apply_correction(
@@ -218,5 +239,5 @@ def apply_correction(
     if update.visible is not None:
         apply_gradient(state, update, rows, gradient, offsets)
         return len(rows.ids)
-    args = (np.float32(update.scale), update.step_sizes(), update.denominator_scale())
+    args = (np.float32(update.scale), update.step_sizes(), update.denominator_scale(), *update.adam.kernel())
     return int(_correct(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, gradient, offsets, *args))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from odin.held import HeldGroup, Reduced
 from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
-from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
+from odin.rows import ADAM, AdamConstants, Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
 from odin.slot import GradientSlot, Slot
 
 T = TypeVar("T")
@@ -30,10 +30,12 @@ class ParameterTable:
     selective: the recipe's optimizer is selective Adam (visible rows only, no bias correction)
     host_ahead: the host is ahead of what computes on the table, so that looking at a value would stop it. Values that
                a step depends on are then asked for a step before they are needed (`odin.arriving`)
+    adam:      constants of its optimizer
     held:      the last column group if it is applied every few steps only (`hold`: how many), else None
     """
 
     host_ahead = False
+    adam: AdamConstants = ADAM
 
     def __init__(
         self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False, hold: int = 0
@@ -96,6 +98,7 @@ class ParameterTable:
             other.held.t, other.held.sums = self.held.t, self.held.sums.copy()
         other.m.copy_(self.m)
         other.v.copy_(self.v)
+        other.adam = self.adam
         other.t, other.evidence = self.t, None if self.evidence is None else self.evidence.copy()
         return other
 
@@ -119,6 +122,7 @@ class ParameterTable:
             scale=scale,
             visible=self.visible_group[0] if self.selective else None,
             held=None if self.held is None else self.held.bind(step),
+            adam=self.adam,
         )
 
     def groups_read(self, step: int) -> int:

@@ -16,8 +16,10 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "taminggs": ("budget_mode", "primitive_budget", "score_views", "f_rest_every"),
         "dashgs": ("max_primitives",),
         "2dgs": ("lambda_normal", "lambda_dist", "depth_ratio"),
+        "grendel": ("lr_scale",),
     }
 )
+SHARDED = frozenset({"grendel"})
 _MAY_BE_NULL = frozenset({"max_primitives"})
 
 
@@ -39,6 +41,7 @@ class Pipeline:
     score_views:   TamingGS: views that are scored at each densification, 0 for all
     f_rest_every:  TamingGS: f_rest moves every so many steps; selective Adam moves it in each
     max_primitives: DashGS: primitives at full resolution; None lets the budget grow by itself
+    lr_scale:      Grendel: `sqrt` scales the optimizer with the batch, `none` does not
     """
 
     name: str = "3dgs"
@@ -64,6 +67,7 @@ class Pipeline:
     lambda_normal: float | None = None
     lambda_dist: float | None = None
     depth_ratio: float | None = None
+    lr_scale: str | None = None
 
     def __post_init__(self) -> None:
         expect_one_of(self.name, OWN_KEYS, key="pipeline.name")
@@ -74,6 +78,20 @@ class Pipeline:
         self._check_shares()
         self._check_events()
         self._check_surfels()
+        if self.lr_scale is not None:
+            expect_one_of(self.lr_scale, ("sqrt", "none"), key="pipeline.lr_scale")
+        expect(
+            not self.sharded or self.optimizer == "dense",
+            key="pipeline.optimizer",
+            value=self.optimizer,
+            expected="dense with pipeline=grendel",
+            advice="Owners of shards have dense Adam only, as upstream.",
+        )
+
+    @property
+    def sharded(self) -> bool:
+        """Primitives are sharded by owner (mixed parallelism), not replicated."""
+        return self.name in SHARDED
 
     def _check_own_keys(self) -> None:
         """Keys of another pipeline are null, and of this one not."""

@@ -10,7 +10,7 @@ from math import isfinite
 
 from harness.config.checks import expect, expect_at_least, expect_one_of
 from harness.config.pipeline import Pipeline
-from odin.arms import Waits, arm
+from odin.arms import MIXED, Waits, arm
 from odin.device.objection import device_objection
 
 PROCEDURAL_SCENES = ("city", "falsifier", "orbit", "rooms")
@@ -350,6 +350,15 @@ class Config:
             "it would do what barrier does.",
         )
 
+        alien = tuple(name for name in self.study.arms if self.pipeline.sharded and arm(name).waits not in MIXED)
+        expect(
+            not alien,
+            key="study.arms",
+            value=alien,
+            expected=f"arms of mixed parallelism with pipeline={self.pipeline.name}",
+            advice="Owners exchange projected rows, not gradients of a whole table; use barrier, barrier-planned, "
+            "quality, throughput or predicted.",
+        )
         self._check_profiles()
 
     def _check_profiles(self) -> None:

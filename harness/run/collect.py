@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from harness.config import Cell, expand, identity, resolved
 from harness.measure.breakdown import breakdown
+from harness.measure.exchange import exchange_of
 from harness.measure.quality import Lpips, Quality, lpips_quality, view_quality
 from harness.measure.timeline import step_losses, step_seconds, steps_frame, timeline_frame
 from harness.run.execute import Executed
@@ -21,6 +22,7 @@ from harness.store.identity import workload_id
 from harness.store.provenance import NONE, Provenance
 from odin.audit import AuditRecord
 from odin.errors import RunError
+from odin.memory import Memory
 from odin.publication import Window, WindowState
 
 
@@ -147,10 +149,12 @@ def measure(
     initial: Quality,
     renders: Mapping[str, np.ndarray],
     memory: schema.Memory | None = None,
+    shards: Sequence[Memory] = (),
 ) -> schema.Measurement:
     """The measurement of a finished cell, from the frames of all ranks.
 
     late_steps: steps in which some rank was late at a join or a wait
+    shards:     what owners of shards held, where there are any
     """
     config, plan = workload.config, executed.plan
     padded, link = config.engine.padded, calibration.link
@@ -182,6 +186,7 @@ def measure(
         ),
         memory=memory,
         retimed_from=None,
+        exchange=exchange_of(timeline, steps, shards) if shards else None,
     )
 
 

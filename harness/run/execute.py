@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,10 +12,12 @@ from harness.run.workload import Workload
 from odin.arms import Arm, Waits
 from odin.audit import AuditRecord
 from odin.budget import Budget
-from odin.comm.transport import Transport
+from odin.comm.transport import ExchangeTransport, Transport
 from odin.ddp import DdpRuntime
 from odin.keeper import Entry, Keeper
 from odin.ledger import Ledger
+from odin.memory import Memory
+from odin.mixed import Owners, mixed_runtime
 from odin.plan import Plan
 from odin.publication import Window
 from odin.publication.delays import Delays, sum_over_ranks
@@ -27,6 +30,7 @@ class Executed:
     """A finished cell as one rank saw it. Times are seconds since the ranks started together.
 
     payload: bytes of gradient this rank put into collectives, per step
+    shard:   most that this owner held, where primitives are sharded; `recipe` is then the whole model
     """
 
     plan: Plan
@@ -42,6 +46,7 @@ class Executed:
     points: list[int]
     origin: float
     initial_rows: int
+    shard: Memory | None = None
 
 
 def runtime_of(arm: Arm) -> type[Runtime]:
@@ -64,6 +69,8 @@ def execute(
     """Train a cell from its initial model. All ranks call this together. ledger: in place of the policy's own."""
     recipe = recipe or workload.recipe()
     plan = plan or workload.plan(arm)
+    if workload.family.sharded:
+        return _execute_sharded(arm, transport, keeper, recipe, plan, on_step)
     initial = len(recipe.table)
     runtime = runtime_of(arm)(recipe, plan, arm, transport, keeper, budget=budget)
     arms_own = runtime.publication
@@ -88,6 +95,35 @@ def execute(
         points=keeper.points,
         origin=runtime.records[0].start,
         initial_rows=initial,
+    )
+
+
+def _execute_sharded(
+    arm: Arm, transport: Transport, keeper: Keeper, recipe: Any, plan: Plan, on_step: OnStep | None
+) -> Executed:
+    """Train one owner's shard; the whole model is put together after the clock has stopped."""
+    initial, exchanging = len(recipe.table), cast(ExchangeTransport, transport)
+    recipe.shard(transport.rank, transport.ranks)
+    runtime = mixed_runtime(arm)(recipe, plan, arm, exchanging, keeper)
+    transport.barrier()
+    runtime.run(on_step=on_step)
+    entries, points = list(keeper.entries), list(keeper.points)
+    whole = recipe.whole(Owners(exchanging, keeper))
+    return Executed(
+        plan=plan,
+        recipe=whole,
+        entries=entries,
+        records=runtime.records,
+        windows=runtime.windows,
+        audits=[],
+        delays=[],
+        payload=[runtime.payload_bytes.get(s, 0) for s in range(plan.steps)],
+        late_steps=keeper.late_steps,
+        late_causes=keeper.late_causes,
+        points=points,
+        origin=runtime.records[0].start,
+        initial_rows=initial,
+        shard=runtime.peak,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.config import Cell, Config, expand
 from harness.progress import Progress
+from harness.report.exchange import exchange_lines
 from harness.report.headline import sequences, write_headline
 from harness.report.reduction import model_differences, reduction_lines
 from harness.report.summary import BASELINE, headline
@@ -51,6 +52,8 @@ def _show(store: CellStore, results: Sequence[schema.Result]) -> int:
     ((name, group),) = sequences(results).items()
     summary = headline(group, group[0].cell.sequence, model_differences(store, group))
     print_headline(summary)
+    for line in exchange_lines(results):
+        print(line)
     folder = store.root / "report" / name
     figure = next(p for p in write_headline(summary, folder) if p.suffix == ".png")
     print(f"Results: {store.root / 'cells'} (tables in {folder}), figure: {figure}")

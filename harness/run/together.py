@@ -90,7 +90,7 @@ def train(
     plan = plan or workload.plan(arm)
     ranks = plan.ranks
     recipes: list[Any] = list(models(workload, ranks))
-    share = share and shares_table(arm) and ranks > 1 and recipes[0].table.held is None
+    share = share and not workload.family.sharded and shares_table(arm) and ranks > 1 and recipes[0].table.held is None
     meeting = Meeting(ranks) if share else None
     if meeting is not None:
         views = SharedTable.views(recipes[0].table, meeting)

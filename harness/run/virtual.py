@@ -72,6 +72,7 @@ class VirtualWorker:
         plans = {a.order: self.workload.plan(a) for a in arms}
         digests = {order: plan.digest() for order, plan in plans.items()}
         train_all = [Job(index=index, way=Way.TRAIN) for index in range(len(arms))]
+        retime = retime and not self.workload.family.sharded  # what a shard sends depends on the arm
         for job in jobs(arms, lambda a: digests[a.order]) if retime else train_all:
             cell = self.spec.cell(job.index)
             tell(stage="cell", index=job.index, arm=cell.arm, repeat=cell.repeat, steps=cell.config.scale.steps)
@@ -128,7 +129,8 @@ class VirtualWorker:
             late_steps=0,
             initial=self.initial,
             renders=render_views(first.recipe, self.workload),
-            memory=ranks_memory(resident, first.recipe.table, plan.ranks),
+            memory=None if first.shard else ranks_memory(resident, first.recipe.table, plan.ranks),
+            shards=[e.shard for e in executed if e.shard is not None],
         )
         return _Made(measurement=measurement, executed=executed, timeline=timeline, steps=steps)
 

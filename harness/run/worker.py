@@ -190,6 +190,7 @@ class Worker:
             late_steps=late,
             initial=self.initial,
             renders=render_views(executed.recipe, self.workload),
+            shards=[executed.shard] if executed.shard is not None else [],
         )
         result = record(spec.cell(index), self.workload, measurement, self.provenance.spanning(started, now()))
         folder = self.store.path(result.cell_id)

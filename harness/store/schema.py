@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.measure.breakdown import Breakdown
+from harness.measure.exchange import Exchange
 from harness.measure.quality import Lpips, Quality
 from harness.store.identity import SCHEMA_VERSION, cell_id
 from harness.store.provenance import Provenance
@@ -165,6 +166,7 @@ class Measurement(Record):
     audits:                 of reads that were not waited for, in step order
     retimed_from:           the cell that was trained, where this one trains the same bits and was only timed
     memory:                 of a virtual cell that was trained, where the system tells
+    exchange:               of a cell whose primitives are sharded by owner
     """
 
     plan_digest: Text
@@ -190,6 +192,7 @@ class Measurement(Record):
     audits: tuple[Audit, ...]
     retimed_from: Text | None
     memory: Memory | None
+    exchange: Exchange | None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -6,25 +6,32 @@ collective runs early and cheaply, and the wait ends when the link model says th
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 
 from odin.clock import sleep_until
 from odin.comm.link import Link
 from odin.comm.ordered import OrderedReducer
 from odin.comm.stamps import CutBoard, FinishTimes, JoinStamps
-from odin.comm.transport import Arrival, Handle, Reduction
+from odin.comm.transport import Arrival, Handle, Reduction, require_fit
+from odin.errors import RunError
 
+_POLL_SECONDS = 1e-4
 _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 
 
 class _Collective:
-    """One sum under way. `block` returns when the real one is there, or raises what went wrong with it."""
+    """One collective under way. `block` returns when the real one is there, or raises what went wrong with it."""
+
+    _patience = 600.0
 
     def __init__(
         self, block: Callable[[], object], number: int, times: FinishTimes, joined: float, shaped: bool
@@ -38,6 +45,7 @@ class _Collective:
         """Wait for the real sum, then for the link."""
         if self._arrival is None:
             self._block()
+            self._all_joined()
             real = time.monotonic()
             start, finish = self._times.span(self._number)
             if self._shaped:
@@ -47,6 +55,14 @@ class _Collective:
             last = self._times.last_join(self._number)
             self._arrival = Arrival(joined=self._joined, last_join=last, start=start, finish=finish, real=real)
         return self._arrival
+
+    def _all_joined(self) -> None:
+        """Ranks that have nothing for each other do not meet in the real exchange, but the link counts them all."""
+        deadline = time.monotonic() + self._patience
+        while math.isnan(self._times.last_join(self._number)):
+            if time.monotonic() > deadline:
+                raise RunError(f"A rank has not joined an exchange for {self._patience:.0f} s; the run was stopped.")
+            time.sleep(_POLL_SECONDS)
 
 
 def in_order_group(store: dist.Store, rank: int, ranks: int, timeout: timedelta) -> dist.ProcessGroupGloo:
@@ -89,9 +105,33 @@ class GlooTransport:
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """Start summing in place. The join is stamped before the launch."""
         nbytes = tensor.numel() * tensor.element_size()
-        number = self._times.launched(self._seconds(nbytes))
+        return self._launch(lambda: self._named(self._start(tensor)), self._seconds(nbytes), joined, nbytes)
+
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], joined: float) -> Handle:
+        """See ExchangeTransport."""
+        nbytes = require_fit(send, receive, sizes, self.rank)
+        counts = sizes[:, self.rank].tolist(), sizes[self.rank].tolist()
+
+        def start() -> Callable[[], object]:
+            return self._group.alltoall_base(receive, send, *counts).wait  # type: ignore[attr-defined]
+
+        sent = int(nbytes[self.rank].sum() - nbytes[self.rank, self.rank])
+        return self._launch(start, self._link.exchange_seconds(nbytes), joined, sent)
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor, joined: float) -> Handle:
+        """See ExchangeTransport."""
+        nbytes = part.numel() * part.element_size()
+
+        def start() -> Callable[[], object]:
+            flat = gathered.view(-1), part.view(-1)  # gloo takes the same shapes only when they are flat
+            return self._group._allgather_base(*flat).wait  # type: ignore[attr-defined]
+
+        return self._launch(start, self._link.all_gather_seconds(self.ranks * nbytes, self.ranks), joined, nbytes)
+
+    def _launch(self, start: Callable[[], Callable[[], object]], seconds: float, joined: float, nbytes: int) -> Handle:
+        number = self._times.launched(seconds)
         self._stamps.join(number, self.rank, joined)
-        handle = _Collective(self._named(self._start(tensor)), number, self._times, joined, self._link.shaped)
+        handle = _Collective(start(), number, self._times, joined, self._link.shaped)
         handle.nbytes = nbytes
         return handle
 

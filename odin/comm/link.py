@@ -1,13 +1,17 @@
 """The link model: one formula for emulated (`shaped`) and virtual links (D§7).
 
 A collective starts when its last rank has joined and the link is free; an all-reduce takes
-2(W-1)·alpha + 2(W-1)/W · bytes/beta, an all-to-all or an all-gather half of that.
+2(W-1)·alpha + 2(W-1)/W · bytes/beta, an all-to-all or an all-gather half of that. Where ranks exchange unequal amounts,
+the one that sends or receives most decides.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from odin.errors import InputError
 
@@ -52,6 +56,11 @@ class Link:
     def all_gather_seconds(self, nbytes: int, ranks: int) -> float:
         """Time an all-gather occupies the link after which every rank holds `nbytes`."""
         return (ranks - 1) * self.alpha + (ranks - 1) / ranks * nbytes / self.beta
+
+    def exchange_seconds(self, nbytes: NDArray[np.int64]) -> float:
+        """Time an all-to-all of unequal parts occupies the link. nbytes: int64 [W, W], from rank i to rank j; what a
+        rank keeps costs nothing. Equal parts cost what `all_to_all_seconds` says."""
+        return (len(nbytes) - 1) * self.alpha + _busiest(nbytes) / self.beta
 
     def stretched(self, s: float) -> Link:
         """The same link slowed down by `s` (padding stretches compute and link alike; D§7)."""
@@ -110,6 +119,18 @@ class ClusterLink(Link):
         inside, nodes = self._split(ranks)
         return super().all_gather_seconds(nbytes, inside) + self._across.all_gather_seconds(nbytes, nodes)
 
+    def exchange_seconds(self, nbytes: NDArray[np.int64]) -> float:
+        """Every rank first hands what it has for a place in other nodes to the rank at that place in its own node, then
+        nodes exchange through their interfaces."""
+        ranks = len(nbytes)
+        inside, nodes = self._split(ranks)
+        place, node = np.arange(ranks) % self.per_node, np.arange(ranks) // self.per_node
+        within = _summed(nbytes, place, inside)  # [W, places]
+        handed = [_busiest(within[node == n]) for n in range(nodes)]
+        between = _summed(_summed(nbytes, node, nodes).T, node, nodes).T
+        seconds = (inside - 1) * self.alpha + max(handed) / self.beta
+        return float(seconds + self._across.exchange_seconds(between))
+
     def stretched(self, s: float) -> ClusterLink:
         """See Link."""
         alpha, beta = self.across_alpha * s, self.across_beta / s
@@ -129,6 +150,18 @@ class ClusterLink(Link):
 
 
 UNSHAPED = Link(name="none")
+
+
+def _busiest(nbytes: NDArray[np.int64]) -> int:
+    """The most that anyone sends or receives, of int64 [A, B] from i to j where i = j keeps its part."""
+    moved = nbytes.copy()
+    np.fill_diagonal(moved, 0)
+    return int(max(moved.sum(axis=1).max(), moved.sum(axis=0).max()))
+
+
+def _summed(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """Columns of int64 [A, W] added up by their group, int64 [A, groups]."""
+    return np.stack([values[:, group == g].sum(axis=1) for g in range(groups)], axis=1)
 
 
 def link_for_exposure(name: str, share: float, step_seconds: float, nbytes: int, ranks: int) -> Link:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 
 class Reduction(Enum):
@@ -80,6 +82,38 @@ class Transport(Protocol):
         ...
 
 
+class ExchangeTransport(Transport, Protocol):
+    """A transport that also moves rows between ranks, as mixed parallelism does (D§6, D§7). All three kinds share one
+    queue. No sum may be under way with an ordered reduction while rows move: it has a thread of its own."""
+
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], joined: float) -> Handle:
+        """Start moving parts of `send` to their ranks; `receive` holds, in rank order, what they sent here.
+
+        send, receive: contiguous, of one type, of any shape whose first axis `sizes` counts; both are left alone until
+            the handle has been waited for
+        sizes: int64 [W, W], first-axis elements from rank i to rank j, the same on every rank
+
+        Raises ValueError where sizes and tensors do not fit each other.
+        """
+        ...
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor, joined: float) -> Handle:
+        """Start collecting every rank's `part` (same shape and type on all, contiguous) in rank order.
+        gathered: [W, *part.shape]."""
+        ...
+
+
+def require_fit(send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
+    """Bytes from rank i to rank j of an all-to-all, int64 [W, W]. Raises ValueError where it does not fit."""
+    inner = send.shape[1:]
+    if receive.dtype != send.dtype or receive.shape[1:] != inner:
+        raise ValueError(f"rows {send.dtype} {list(inner)} are received as {receive.dtype} {list(receive.shape[1:])}")
+    out, back = int(sizes[rank].sum()), int(sizes[:, rank].sum())
+    if (len(send), len(receive)) != (out, back):
+        raise ValueError(f"rank {rank} sends {len(send)} and receives {len(receive)} rows; sizes say {out} and {back}")
+    return sizes * (inner.numel() * send.element_size())
+
+
 class _Done:
     def __init__(self, nbytes: int, now: float) -> None:
         self.nbytes = nbytes
@@ -98,6 +132,17 @@ class SingleRank:
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """The sum of one rank is the tensor itself."""
         return _Done(tensor.numel() * tensor.element_size(), joined)
+
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], joined: float) -> Handle:
+        """One rank keeps its rows; no byte moves."""
+        require_fit(send, receive, sizes, 0)
+        receive.copy_(send)
+        return _Done(0, joined)
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor, joined: float) -> Handle:
+        """The only part."""
+        gathered.copy_(part[None])
+        return _Done(0, joined)
 
     def agree(self, step: int, digest: int) -> None:
         """Nobody to differ from."""

@@ -1,8 +1,9 @@
 """The virtual transport: ranks are threads of one process, sums are real, time is computed (D§7).
 
-A collective is summed in rank order by whichever rank joins it last, from the ranks' own buffers; each rank copies the
-sum when it waits for it. When it starts and finishes follows from the moments at which the ranks say they joined and
-from the link model, so a timeline depends on nothing but these: not on the machine, its load or the order of threads.
+A collective is summed in rank order (or its parts are sorted by receiver) by whichever rank joins it last, from the
+ranks' own buffers; each rank copies its result when it waits for it. When it starts and finishes follows from the
+moments at which the ranks say they joined and from the link model, so a timeline depends on nothing but these: not on
+the machine, its load or the order of threads.
 
 Legend: W ranks, C collectives.
 """
@@ -11,24 +12,66 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from odin.comm.link import Link
-from odin.comm.transport import Arrival, Handle
+from odin.comm.transport import Arrival, Handle, require_fit
 from odin.errors import RunError
 from odin.keeper import Advance
+
+Parts = Mapping[int, torch.Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """A kind of collective. combine: every rank's result, in rank order, from the ranks' parts."""
+
+    combine: Callable[[Parts], list[torch.Tensor]]
+    seconds: Callable[[Link], float]
+
+
+def _sum(tensor: torch.Tensor, ranks: int) -> _Kind:
+    nbytes = tensor.numel() * tensor.element_size()
+    return _Kind(combine=_summed, seconds=lambda link: link.all_reduce_seconds(nbytes, ranks))
+
+
+def _summed(parts: Parts) -> list[torch.Tensor]:
+    total = parts[0].clone()
+    for rank in range(1, len(parts)):
+        total += parts[rank]
+    return [total] * len(parts)
+
+
+def _gather(nbytes: int, ranks: int) -> _Kind:
+    def combine(parts: Parts) -> list[torch.Tensor]:
+        return [torch.stack([parts[rank] for rank in range(ranks)])] * ranks
+
+    return _Kind(combine=combine, seconds=lambda link: link.all_gather_seconds(nbytes, ranks))
+
+
+def _exchange(sizes: NDArray[np.int64], nbytes: NDArray[np.int64]) -> _Kind:
+    starts = np.concatenate([np.zeros((len(sizes), 1), np.int64), sizes.cumsum(axis=1)], axis=1)
+
+    def combine(parts: Parts) -> list[torch.Tensor]:
+        ranks = range(len(parts))
+        return [torch.cat([parts[i][starts[i, j] : starts[i, j + 1]] for i in ranks]) for j in ranks]
+
+    return _Kind(combine=combine, seconds=lambda link: link.exchange_seconds(nbytes))
 
 
 @dataclass(kw_only=True)
 class _Collective:
-    """One collective of the exchange. joins: moment of each rank; parts: buffers still to be summed."""
+    """One collective of the exchange. joins: moment of each rank; parts: buffers still to be combined."""
 
+    kind: _Kind
     joins: dict[int, float] = field(default_factory=dict)
     parts: dict[int, torch.Tensor] = field(default_factory=dict)
-    total: torch.Tensor | None = None
+    results: list[torch.Tensor] | None = None
     start: float = 0.0
     finish: float = 0.0
     taken: int = 0
@@ -57,29 +100,27 @@ class Exchange:
             self._failure = self._failure or error
             self._changed.notify_all()
 
-    def join(self, number: int, rank: int, tensor: torch.Tensor, moment: float) -> None:
-        """Hand in a rank's part; the last one sums."""
+    def join(self, number: int, rank: int, tensor: torch.Tensor, moment: float, kind: _Kind | None = None) -> None:
+        """Hand in a rank's part; the last one combines them. kind: a sum unless another is given."""
         with self._changed:
-            collective = self._collectives.setdefault(number, _Collective())
+            made = _Collective(kind=kind or _sum(tensor, self.ranks))
+            collective = self._collectives.setdefault(number, made)
             collective.joins[rank], collective.parts[rank] = moment, tensor
             whole = len(collective.joins) == self.ranks
         if not whole:
             return
-        total = collective.parts[0].clone()
-        for r in range(1, self.ranks):
-            total += collective.parts[r]
+        results = collective.kind.combine(collective.parts)
         with self._changed:
-            collective.total = total
+            collective.results = results
             collective.parts.clear()
             self._deliver()
             self._changed.notify_all()
 
     def _deliver(self) -> None:
         """Fix the times of collectives that are complete, in order: the link is one queue."""
-        while (following := self._collectives.get(self._next)) is not None and following.total is not None:
-            nbytes = following.total.numel() * following.total.element_size()
+        while (following := self._collectives.get(self._next)) is not None and following.results is not None:
             following.start = max(max(following.joins.values()), self._free)
-            following.finish = following.start + self.link.all_reduce_seconds(nbytes, self.ranks)
+            following.finish = following.start + following.kind.seconds(self.link)
             self._free = following.finish
             self._busy.append((following.start, following.finish))
             self._next += 1
@@ -99,17 +140,17 @@ class Exchange:
             return stretch_over(self._busy, first, start, seconds, slowdown)
 
     def take(self, number: int, rank: int, target: torch.Tensor) -> Arrival:
-        """Wait until all ranks have joined, then copy the sum."""
+        """Wait until all ranks have joined, then copy this rank's result."""
         with self._changed:
             collective = self._collectives[number]
             self._wait(lambda: number < self._next)
-            total = collective.total
-            assert total is not None
-        target.copy_(total)
+            results = collective.results
+            assert results is not None
+        target.copy_(results[rank])
         with self._changed:
             collective.taken += 1
             if collective.taken == self.ranks:
-                collective.total = None
+                collective.results = None
                 del self._collectives[number]
         joined, last = collective.joins[rank], max(collective.joins.values())
         return Arrival(
@@ -154,8 +195,8 @@ def stretch_over(
 
 
 class _Handle:
-    def __init__(self, exchange: Exchange, number: int, rank: int, target: torch.Tensor) -> None:
-        self.nbytes = target.numel() * target.element_size()
+    def __init__(self, exchange: Exchange, number: int, rank: int, target: torch.Tensor, nbytes: int) -> None:
+        self.nbytes = nbytes
         self._exchange, self._number, self._rank, self._target = exchange, number, rank, target
         self._arrival: Arrival | None = None
 
@@ -182,8 +223,23 @@ class VirtualTransport:
 
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
         """Join the next collective at the virtual moment `joined`."""
-        handle = _Handle(self._exchange, self._launched, self.rank, tensor)
-        self._exchange.join(self._launched, self.rank, tensor, joined)
+        nbytes = tensor.numel() * tensor.element_size()
+        return self._launch(tensor, tensor, joined, _sum(tensor, self.ranks), nbytes)
+
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], joined: float) -> Handle:
+        """See ExchangeTransport."""
+        nbytes = require_fit(send, receive, sizes, self.rank)
+        kind = _exchange(sizes, nbytes)
+        return self._launch(send, receive, joined, kind, int(nbytes[self.rank].sum() - nbytes[self.rank, self.rank]))
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor, joined: float) -> Handle:
+        """See ExchangeTransport."""
+        nbytes = part.numel() * part.element_size()
+        return self._launch(part, gathered, joined, _gather(self.ranks * nbytes, self.ranks), nbytes)
+
+    def _launch(self, part: torch.Tensor, target: torch.Tensor, joined: float, kind: _Kind, nbytes: int) -> Handle:
+        handle = _Handle(self._exchange, self._launched, self.rank, target, nbytes)
+        self._exchange.join(self._launched, self.rank, part, joined, kind)
         self._launched += 1
         return handle
 

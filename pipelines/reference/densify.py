@@ -6,6 +6,7 @@ Legend: N primitives before, N' after.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,31 @@ from pipelines.reference.settings import Settings
 _SPLIT_INTO = 2
 _SPLIT_SHRINK = 0.8 * _SPLIT_INTO
 _WORLD_LIMIT = 0.1  # pruned above this share of the extent, once opacities have been reset
+
+
+class Noise(Protocol):
+    """Standard normal draws, as a generator gives them."""
+
+    def normal(self, *, size: tuple[int, ...]) -> NDArray[np.float64]:
+        """So many draws."""
+        ...
+
+
+class ShardNoise:
+    """The draws of one owner for the rows that it splits, as one owner of all rows would draw them.
+
+    splits: int64 [W], rows that each owner splits, in rank order
+    """
+
+    def __init__(self, seed: int, version: int, splits: NDArray[np.int64], rank: int) -> None:
+        self._rng = np.random.default_rng(np.random.SeedSequence([seed, 0xDE, version]))
+        self._total, self._before = int(splits.sum()), int(splits[:rank].sum())
+
+    def normal(self, *, size: tuple[int, ...]) -> NDArray[np.float64]:
+        """Draws for both halves of this owner's rows, [2 · own, 3]."""
+        own = size[0] // _SPLIT_INTO
+        drawn = self._rng.normal(size=(_SPLIT_INTO, self._total, *size[1:]))
+        return drawn[:, self._before : self._before + own].reshape(size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +85,7 @@ def small_rows(parameters: NDArray[np.float32], settings: Settings, extent: floa
     return small
 
 
-def grow(
-    parameters: NDArray[np.float32], clone: NDArray[np.int64], split: NDArray[np.int64], rng: np.random.Generator
-) -> Densified:
+def grow(parameters: NDArray[np.float32], clone: NDArray[np.int64], split: NDArray[np.int64], rng: Noise) -> Densified:
     """Copies of the rows `clone` and two smaller ones in place of each of `split`, behind all that stay."""
     keep = np.setdiff1d(np.arange(len(parameters)), split, assume_unique=True)
     grown = np.concatenate([parameters[keep], parameters[clone], _split(parameters[split], rng)])
@@ -77,7 +101,7 @@ def reset_opacity(parameters: NDArray[np.float32], settings: Settings) -> None:
     parameters[:, OPACITY] = np.minimum(parameters[:, OPACITY], ceiling)
 
 
-def _split(rows: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+def _split(rows: NDArray[np.float32], rng: Noise) -> NDArray[np.float32]:
     """Two samples inside each primitive, 1.6 times smaller."""
     out = np.repeat(rows[None], _SPLIT_INTO, axis=0).reshape(-1, rows.shape[1])
     sigma = np.exp(out[:, SCALE].astype(np.float64))

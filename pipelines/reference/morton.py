@@ -13,11 +13,18 @@ _BITS = 21  # per axis, 63 in all
 
 def morton_order(xyz: NDArray[np.float32]) -> NDArray[np.int64]:
     """Row order by interleaved bits of the position, int64 [N]; ties keep their order. xyz: [N, 3]."""
-    low, high = xyz.min(axis=0).astype(np.float64), xyz.max(axis=0).astype(np.float64)
-    span = np.where(high > low, high - low, 1.0)
-    cell = ((xyz - low) / span * (2**_BITS - 1)).astype(np.uint64)
-    code = _spread(cell[:, 0]) | (_spread(cell[:, 1]) << np.uint64(1)) | (_spread(cell[:, 2]) << np.uint64(2))
-    return np.argsort(code, kind="stable")
+    return np.argsort(morton_codes(xyz, xyz.min(axis=0), xyz.max(axis=0)), kind="stable")
+
+
+def morton_codes(xyz: NDArray[np.float32], low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Codes of 63 bits, uint64 [N], in the box from `low` to `high` ([3] each), which holds all of xyz."""
+    lowest, highest = low.astype(np.float64), high.astype(np.float64)
+    span = np.where(highest > lowest, highest - lowest, 1.0)
+    cell = ((xyz - lowest) / span * (2**_BITS - 1)).astype(np.uint64)
+    code: NDArray[np.uint64] = (
+        _spread(cell[:, 0]) | (_spread(cell[:, 1]) << np.uint64(1)) | (_spread(cell[:, 2]) << np.uint64(2))
+    )
+    return code
 
 
 def _spread(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

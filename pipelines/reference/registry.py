@@ -12,6 +12,7 @@ from pipelines.backend import Backend
 from pipelines.capture import Capture
 from pipelines.place import HOST
 from pipelines.reference.dashgs import DashGS, DashSettings
+from pipelines.reference.grendel import GrendelSettings, GrendelSplatting
 from pipelines.reference.schedule import StructuralSchedule, structural_schedule
 from pipelines.reference.settings import Settings
 from pipelines.reference.surfel_settings import SurfelSettings
@@ -29,6 +30,7 @@ class Family:
     schedule:  (settings, steps, batch) → the events as far as they are known without a capture
     on_device: the recipe runs where `Place` says, not on the host alone
     own_renderer: makes the renderer of primitives that the backend's does not know
+    sharded:   primitives are sharded by owner (`odin.mixed`)
     compile_kernels: compile, or read from Numba's cache, what the recipe runs on the host
     """
 
@@ -39,6 +41,7 @@ class Family:
     on_device: bool = False
     own_renderer: Callable[[], Any] | None = None
     compile_kernels: Callable[[], None] = warm_up
+    sharded: bool = False
 
     def build(
         self, capture: Capture, settings: Settings, backend: Backend, *, steps: int, batch: int
@@ -62,6 +65,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         for family in (
             Family(name="3dgs", recipe=GaussianSplatting, settings=Settings, on_device=True),
             Family(name="taminggs", recipe=TamingGS, settings=TamingSettings, schedule=taming_schedule),
+            Family(name="grendel", recipe=GrendelSplatting, settings=GrendelSettings, sharded=True),
             Family(name="dashgs", recipe=DashGS, settings=DashSettings),
             Family(
                 name="2dgs",

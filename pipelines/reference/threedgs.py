@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Self
 
 import numpy as np
 import torch
@@ -111,7 +112,7 @@ class GaussianSplatting:
         self._observing = True
         self.statistics = place.statistics(len(self.table))
 
-    def replica(self) -> GaussianSplatting:
+    def replica(self) -> Self:
         """Another model in the same state. What never changes (cameras, photos, schedule) is the same object."""
         other = copy.copy(self)
         other.table = self.table.copy()

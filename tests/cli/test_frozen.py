@@ -27,7 +27,7 @@ GROUPS = {
     "engine": ("process", "virtual"),
     "link": ("cluster", "exposed-229", "exposed-295", "exposed-323", "fig1-2dgs", "fig1-3dgs", "fig1-dash",
              "fig1-taming", "none"),
-    "pipeline": ("2dgs", "3dgs", "dashgs", "taminggs"),
+    "pipeline": ("2dgs", "3dgs", "dashgs", "grendel", "taminggs"),
     "scale": ("short", "smoke"),
     "scene": ("city", "falsifier", "orbit", "rooms"),
     "study": ("headline",),
@@ -38,7 +38,7 @@ pipeline.name pipeline.source pipeline.optimizer pipeline.densify pipeline.sh_de
 pipeline.initial_subsample pipeline.perturb pipeline.densification_floor_steps pipeline.sh_floor_steps
 pipeline.reset_floor_steps pipeline.densify_every pipeline.densify_at pipeline.reset_at pipeline.sh_at
 pipeline.budget_mode pipeline.primitive_budget pipeline.score_views pipeline.f_rest_every pipeline.max_primitives
-pipeline.lambda_normal pipeline.lambda_dist pipeline.depth_ratio
+pipeline.lambda_normal pipeline.lambda_dist pipeline.depth_ratio pipeline.lr_scale
 engine.name engine.device engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.padding_reserve
 engine.reduce compute.name compute.scale_rows compute.scale_pixels compute.overlap_slowdown
 cluster.name link.name link.exposed_share link.alpha_s scale.steps

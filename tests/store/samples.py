@@ -80,6 +80,7 @@ def measurement(
         "audits": (),
         "retimed_from": None,
         "memory": None,
+        "exchange": None,
     }
     return Measurement(**(values | changes))
 

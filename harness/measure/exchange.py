@@ -1,0 +1,72 @@
+"""What mixed parallelism moves and what of it ranks wait for (D§6, D§11): `observe` and `publish` apart.
+
+Seconds are means over ranks and steps. A wait counts as exposed from when the last rank had joined, queueing included,
+as in `harness.measure.breakdown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from harness.store.record import Count, Positive, Reading, Record
+from odin.memory import Memory
+
+OBSERVE, PUBLISH = ("sizes", "observe", "observe clear", "observe conflict"), ("publish",)
+
+
+class Transfer(Record):
+    """One kind of transfer.
+
+    carried: s per step, that the link spends on it
+    exposed: s per step, that a rank waits for it
+    hidden:  1 − exposed ÷ carried: the share off the critical path
+    nbytes:  per step, that a rank sends to others
+    """
+
+    carried: float
+    exposed: float
+    hidden: Reading
+    nbytes: float
+
+
+class Exchange(Record):
+    """A sharded cell's traffic and memory.
+
+    shards:      owners
+    owner_bytes: most that an owner holds of parameters, moments and gradient
+    extra_bytes: most that it holds besides while a step is rendered: values that observed views were projected from,
+                 gradients on their way, row lists
+    """
+
+    observe: Transfer
+    publish: Transfer
+    shards: Positive
+    owner_bytes: Count
+    extra_bytes: Count
+
+
+def exchange_of(timeline: pd.DataFrame, steps: pd.DataFrame, held: Sequence[Memory]) -> Exchange:
+    """Of one cell, from its frames and what its owners held (`odin.memory`, at least one of them)."""
+    cells = len(steps)
+    return Exchange(
+        observe=_transfer(timeline, cells, OBSERVE),
+        publish=_transfer(timeline, cells, PUBLISH),
+        shards=int(steps["rank"].nunique()),
+        owner_bytes=max(memory.synchronized for memory in held),
+        extra_bytes=max(memory.extra for memory in held),
+    )
+
+
+def _transfer(timeline: pd.DataFrame, cells: int, names: Sequence[str]) -> Transfer:
+    """cells: ranks × steps."""
+    own = timeline[timeline["name"].isin(names)]
+    links, waits = own[own["kind"] == "collective"], own[own["kind"] == "wait"]
+    skew = np.maximum(np.minimum(waits["end"], waits["last_join"]) - waits["start"], 0.0)
+    exposed = float((waits["end"] - waits["start"] - skew).sum()) / cells
+    carried = float((links["end"] - links["start"]).sum()) / cells
+    share = Reading.ratio(exposed, carried, "nothing was carried")
+    hidden = share if share.value is None else Reading.of(1.0 - share.value)
+    return Transfer(carried=carried, exposed=exposed, hidden=hidden, nbytes=float(links["bytes"].sum()) / cells)

@@ -1,0 +1,138 @@
+"""Sharded checkpoints: every owner writes its own rows at flushed state; resume is bit-identical (D§5, D§6).
+
+A checkpoint is a folder `step-000120` with a file for each owner and, when all of them are written, an empty file
+`complete`; only folders that have it are resumed from. Legend: W owners.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from harness.run.workload import Workload
+from odin.arms import Arm
+from odin.comm.transport import ExchangeTransport
+from odin.errors import InputError
+from odin.keeper import Keeper
+from odin.mixed import MixedRuntime, mixed_runtime
+from odin.plan import Plan
+from odin.publication.knowledge import Knowledge
+from odin.runtime import StepRecord
+from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
+from pipelines.reference.grendel import GrendelSplatting
+
+COMPLETE = "complete"
+
+
+def owner_file(folder: Path, rank: int, ranks: int) -> Path:
+    """Where an owner's rows lie in a checkpoint."""
+    return folder / f"owner-{rank}-of-{ranks}.npz"
+
+
+def newest(folder: Path) -> Path | None:
+    """The newest whole checkpoint below a folder, or None."""
+    found = sorted(path.parent for path in folder.glob(f"step-*/{COMPLETE}"))
+    return found[-1] if found else None
+
+
+def start_or_resume_shard(
+    workload: Workload, plan: Plan, arm: Arm, transport: ExchangeTransport, keeper: Keeper, folder: Path
+) -> tuple[MixedRuntime, int]:
+    """A runtime of this owner and the step to start from: that of the newest whole checkpoint, else 0. All ranks call
+    it together, on a plan with checkpoint boundaries.
+
+    Raises InputError when the checkpoint is damaged, belongs to another run or to another number of owners.
+    """
+    recipe, kind = workload.recipe(), mixed_runtime(arm)
+    assert isinstance(recipe, GrendelSplatting)
+    recipe.shard(transport.rank, transport.ranks)
+    source = newest(folder)
+    if source is None:
+        return kind(recipe, plan, arm, transport, keeper), 0
+    path = owner_file(source, transport.rank, transport.ranks)
+    if not path.exists():
+        owners = sorted(p.name for p in source.glob("owner-*"))
+        raise InputError(
+            f"{source} holds no rows for owner {transport.rank} of {transport.ranks}; it has {', '.join(owners)}. "
+            "Resume with as many ranks as wrote it."
+        )
+    checkpoint = load(path)
+    header = checkpoint.header
+    require_match(
+        path,
+        header,
+        pipeline=workload.config.pipeline.name,
+        arm=arm.name,
+        plan=plan.digest(),
+        manifest=workload.capture.manifest,
+        seed=workload.config.seed,
+    )
+    recipe.restore(checkpoint, first_rank=True)  # statistics are this owner's own
+    if checkpoint.evidence is not None:
+        recipe.table.keep_evidence()[:] = checkpoint.evidence
+    return kind(recipe, plan, arm, transport, keeper, version=header.structural_version), header.next_step
+
+
+def shard_saver(
+    workload: Workload, runtime: MixedRuntime, plan: Plan, every: int, folder: Path
+) -> Callable[[StepRecord], None]:
+    """An `on_step` that writes a checkpoint after every `every`-th step and removes older ones. Every rank calls it."""
+    transport = runtime.transport
+
+    def on_step(record: StepRecord) -> None:
+        step = record.step + 1
+        if step % every or step == plan.steps:
+            return
+        target = folder / f"step-{step:06d}"
+        target.mkdir(parents=True, exist_ok=True)
+        save(owner_file(target, transport.rank, transport.ranks), _own(workload, runtime, plan, step))
+        transport.barrier()
+        if transport.rank == 0:
+            (target / COMPLETE).touch()
+            for old in sorted(folder.glob("step-*")):
+                if old.name < target.name:
+                    shutil.rmtree(old)
+        transport.barrier()
+
+    return on_step
+
+
+def merged(source: Path) -> Checkpoint:
+    """All owners' rows of a checkpoint as one, in global order: parameters, moments and statistics, for export or for
+    another number of owners. Raises InputError where an owner is missing."""
+    names = [path.stem.split("-") for path in source.glob("owner-*.npz")]
+    ranks = int(names[0][3]) if names else 0
+    if ranks == 0 or len(names) != ranks:
+        raise InputError(f"{source} has {len(names)} of {ranks or 'some'} owners; a model needs all of them.")
+    parts = [load(owner_file(source, rank, ranks)) for rank in range(ranks)]
+    return Checkpoint(
+        header=parts[0].header,
+        parameters=np.concatenate([part.parameters for part in parts]),
+        m=np.concatenate([part.m for part in parts]),
+        v=np.concatenate([part.v for part in parts]),
+        statistics=np.concatenate([part.statistics for part in parts]),
+    )
+
+
+def _own(workload: Workload, runtime: MixedRuntime, plan: Plan, next_step: int) -> Checkpoint:
+    recipe = runtime.recipe
+    assert isinstance(recipe, GrendelSplatting)
+    header = Header(
+        pipeline=workload.config.pipeline.name,
+        arm=runtime.arm.name,
+        next_step=next_step,
+        t=recipe.table.t,
+        structural_version=runtime.version,
+        sh_degree=recipe.degree,
+        resets=recipe.resets,
+        fallen=False,
+        seed=workload.config.seed,
+        plan=plan.digest(),
+        manifest=workload.capture.manifest,
+    )
+    evidence = recipe.table.evidence
+    learnt = Knowledge(evidence=None if evidence is None else evidence.copy(), costs=None, fallen=False)
+    return recipe.checkpoint(header, recipe.statistics.local.numpy(), learnt)

@@ -1,0 +1,112 @@
+"""What mixed parallelism needs of a pipeline: owners observe, ranks render, gradients return, owners update.
+
+Legend: n rows of one owner's shard, m rows of a view at one owner, M rows of a view at the rank that renders it,
+S columns of a projected row, G columns of its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from odin.arriving import Scalar, Scopes
+from odin.inflation import Inflation
+from odin.keeper import Keeper
+from odin.mixed.owners import Owners
+from odin.recipe import Event
+from odin.table import ParameterTable
+
+
+class Observed(Protocol):
+    """One view of a step as an owner has projected it. `rows` are ids in its shard (int32 [m], ascending); what the
+    backward needs of their values is kept inside, so that the shard may change meanwhile."""
+
+    view: int
+    rows: NDArray[np.int32]
+
+    @property
+    def projected(self) -> torch.Tensor:
+        """What travels to the rank that renders the view, float32 [m, S]."""
+        ...
+
+
+F = TypeVar("F", bound=Observed)
+
+
+class MixedRecipe(Protocol[F]):
+    """A pipeline whose table is one owner's shard. Owners hold adjacent ranges of global ids, in rank order.
+
+    first:            global id of the shard's first row
+    projected_columns: S
+    gradient_columns: G
+    """
+
+    table: ParameterTable
+    first: int
+    projected_columns: int
+    gradient_columns: int
+
+    def scope(self, views: Sequence[int], inflation: Inflation) -> Scopes:
+        """Rows of the shard that the views may read, uint64 [V, words(n)]; see `odin.recipe.Recipe.scope`."""
+        ...
+
+    def observe(
+        self, view: int, rows: NDArray[np.int32], values: torch.Tensor | None, keeper: Keeper, *, drawn_only: bool
+    ) -> F:
+        """Project and colour `rows` (int32 [m], ascending).
+
+        values:     float32 [m, D] instead of the table's
+        drawn_only: leave out rows that the view does not draw; otherwise exactly `rows` are kept
+        """
+        ...
+
+    def draw(self, view: int, projected: torch.Tensor, keeper: Keeper) -> tuple[Scalar, torch.Tensor]:
+        """Blend a view from projected rows in ascending global id (float32 [M, S]) and go back to them: its loss and
+        the gradient float32 [M, G]. Equal depths keep the order of ids; rows that are not drawn change no bit."""
+        ...
+
+    def return_colours(self, observed: F, gradient: torch.Tensor) -> NDArray[np.float32]:
+        """Gradient of the colour columns of the view's rows, float32 [m, 48], from that of its projected rows."""
+        ...
+
+    def return_geometry(self, observed: F, gradient: torch.Tensor) -> NDArray[np.float32]:
+        """Gradient of the geometry columns, float32 [m, 11]; after `return_colours`."""
+        ...
+
+    def note(self, observed: F, gradient: torch.Tensor) -> None:
+        """Gather densification statistics of the view; in every step, also where the gradient is dropped."""
+        ...
+
+    def learning_rates(self, step: int) -> NDArray[np.float64]:
+        """Learning rate of each column at a step, [D]."""
+        ...
+
+    def displacement(self, step: int, bound: float) -> tuple[float, float]:
+        """See `odin.recipe.Recipe.displacement`."""
+        ...
+
+    def events_after(self, step: int) -> Event:
+        """Structural events on the boundary after a step."""
+        ...
+
+    def restructure_shard(self, step: int, events: Event, version: int, owners: Owners, keeper: Keeper) -> None:
+        """Carry out structural events at flushed state, every owner on its shard, and redistribute rows after a change
+        of their number. Draws are keyed by (seed, version) and global order, so that the number of owners does not
+        matter."""
+        ...
+
+
+class ShardedRecipe(MixedRecipe[F], Protocol[F]):
+    """A recipe that starts whole on every rank."""
+
+    def shard(self, rank: int, ranks: int) -> None:
+        """Keep only the rows of one owner."""
+        ...
+
+    def whole(self, owners: Owners) -> Any:
+        """The model of all shards, for evaluation and export; every rank calls it and gets the same."""
+        ...

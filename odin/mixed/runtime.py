@@ -1,0 +1,316 @@
+"""The training loop of mixed parallelism (D§6): observe, render, publish, under one of four kinds of waiting.
+
+Two kinds of transfer: `observe` (sizes, projected rows) and `publish` (gradients back, then the owner's projection
+backward and update). Their order on the link is fixed by the arm, for steps A → B:
+
+    barrier     sizes(A) observe(A) publish(A) | sizes(B) observe(B) publish(B)
+    quality     sizes(B) observe-clear(B) publish(A) | observe-conflict(B)
+    predicted   sizes(B) observe(B) publish(A)
+
+Legend: n rows of this owner's shard, B views of a step in unit order, U views of a rank.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from odin.arms import MIXED, Arm, Waits
+from odin.arriving import Scalar, mean, taken
+from odin.bitmap import row_ids
+from odin.bound import adam_bound
+from odin.comm.transport import ExchangeTransport
+from odin.errors import InputError
+from odin.inflation import Inflation
+from odin.keeper import Keeper
+from odin.memory import Holding, Memory, measure
+from odin.mixed.flight import Flight
+from odin.mixed.owners import Owners
+from odin.mixed.recipe import MixedRecipe, Observed
+from odin.mixed.traffic import Outbox, Traffic, with_ids
+from odin.phases import Phase
+from odin.plan import Plan
+from odin.publication.window import Window, WindowState, rejection
+from odin.recipe import Event
+from odin.runtime import OnStep, StepRecord
+from odin.segments import two_buckets
+from odin.slot import Slot
+
+MEASURE_EVERY = 8  # steps between measurements of memory
+Ids = NDArray[np.int32]
+
+
+class MixedRuntime(ABC):
+    """Trains one owner's shard along a plan. `version` counts structural events so far.
+
+    payload_bytes: sent by this rank for each step, observed rows and gradients
+    peak: most that this owner held behind a render, where a step has all its values and perhaps those of another
+    """
+
+    def __init__(
+        self,
+        recipe: MixedRecipe[Any],
+        plan: Plan,
+        arm: Arm,
+        transport: ExchangeTransport,
+        keeper: Keeper,
+        *,
+        version: int = 0,
+    ) -> None:
+        self.recipe, self.plan, self.arm, self.transport, self.keeper = recipe, plan, arm, transport, keeper
+        self.version = version
+        self._current: Flight | None = None  # the step that is rendered
+        self._pending: Flight | None = None  # the step before, on its way back
+        self._following: Flight | None = None  # the step after, in part
+        self.owners = Owners(transport, keeper)
+        self.records: list[StepRecord] = []
+        self.windows: list[Window] = []
+        self.payload_bytes: dict[int, int] = {}
+        self.peak = Memory()
+        self._slot: Slot | None = None
+
+    # The loop ---------------------------------------------------------------------------------------------------
+
+    def run(self, start: int = 0, on_step: OnStep | None = None) -> None:
+        """Train steps start…plan.steps-1. Everything is published when it returns, and at every blocking window."""
+        self.keeper.step = start
+        moment = self.keeper.begin()
+        for step in range(start, self.plan.steps):
+            self.keeper.step = step
+            events = self.recipe.events_after(step)
+            self._current = self._opened(step)
+            losses = self._render(self._current)
+            self._close(self._current)
+            self._current = None
+            if events:
+                self.version += 1
+                self.recipe.restructure_shard(step, events, self.version, self.owners, self.keeper)
+            begun, moment = moment, self.keeper.now()
+            structural = bool(events)
+            record = StepRecord(step=step, start=begun, end=moment, structural=structural, loss=mean(losses))
+            self.records.append(record)
+            if on_step is not None:
+                on_step(record)
+        self.keeper.resolve()
+
+    @abstractmethod
+    def _opened(self, step: int) -> Flight:
+        """The step with all that its own views are rendered from."""
+
+    @abstractmethod
+    def _close(self, flight: Flight) -> None:
+        """The step's own views are rendered; in a blocked window everything is published here."""
+
+    def blocked(self, step: int) -> bool:
+        """Whether the window after `step` is blocking, or there is no next step."""
+        return step == self.plan.steps - 1 or bool(self.plan.blocking[step])
+
+    # Observing --------------------------------------------------------------------------------------------------
+
+    def _culled(self, step: int, inflation: Inflation | None = None) -> list[Ids]:
+        """Rows of the shard that each view of a step may read, ids ascending."""
+        rows, views = len(self.recipe.table), [int(v) for v in self.plan.views(step)]
+        with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
+            bits = taken(self.recipe.scope(views, inflation or Inflation.none(rows)))
+            return [row_ids(one, rows) for one in bits]
+
+    def _observe(
+        self, step: int, rows: Sequence[Ids], values: Sequence[torch.Tensor] | None = None, *, drawn_only: bool = True
+    ) -> list[Observed]:
+        """Project the shard's rows for every view of a step. values: of each view's rows, in place of the table's."""
+        views = self.plan.views(step)
+        given = values if values is not None else [None] * len(views)
+        return [
+            self.recipe.observe(int(view), ids, own, self.keeper, drawn_only=drawn_only)
+            for view, ids, own in zip(views, rows, given, strict=True)
+        ]
+
+    def _announce(self, flight: Flight, counts: Sequence[Sequence[int]]) -> None:
+        """Launch the step's sizes: rows of each part and view, as this owner has them."""
+        part = torch.tensor(counts, dtype=torch.int64)
+        flight.announced = torch.empty((self.transport.ranks, *part.shape), dtype=torch.int64)
+        flight.sizes = self.transport.all_gather(part, flight.announced, self.keeper.join())
+
+    def _learn_sizes(self, flight: Flight) -> None:
+        assert flight.sizes is not None and flight.announced is not None
+        self.keeper.wait(flight.sizes, "sizes")
+        counts = np.ascontiguousarray(flight.announced.numpy().transpose(1, 0, 2))
+        flight.learn(Traffic(counts=counts, units=self.plan.views_per_unit), self.transport.rank)
+
+    def _send(self, flight: Flight, name: str) -> None:
+        """Launch the part of the step that was observed last."""
+        part = len(flight.observed) - 1
+        sizes, columns = flight.traffic.sizes(part), self.recipe.projected_columns
+        rows = sum(len(one.rows) for one in flight.observed[part])
+        with self.keeper.phase(Phase.CLEAR, rows=rows):
+            send = with_ids(flight.observed[part], self.recipe.first, columns)
+            received = torch.empty(int(sizes[:, self.transport.rank].sum()), columns + 1)
+        handle = self.transport.all_to_all(send, received, sizes, self.keeper.join())
+        flight.inbox.parts.append(received)
+        flight.under_way.append((name, handle))
+        self._count(flight.step, handle.nbytes)
+
+    def _await_observed(self, flight: Flight) -> None:
+        for name, handle in flight.under_way:
+            self.keeper.wait(handle, name)
+        flight.under_way.clear()
+
+    def _observed_at_once(self, step: int) -> Flight:
+        """All of a step in one part, from values that are published, waited for."""
+        flight = Flight(step=step)
+        flight.observed.append(self._observe(step, self._culled(step)))
+        self._announce(flight, [[len(one.rows) for one in flight.observed[0]]])
+        self._learn_sizes(flight)
+        self._send(flight, "observe")
+        return flight
+
+    # Rendering --------------------------------------------------------------------------------------------------
+
+    def _render(self, flight: Flight) -> list[Scalar]:
+        """Render this rank's views; their losses. The gradients of what it received are ready to return."""
+        self._await_observed(flight)
+        losses, inbox = [], flight.inbox
+        flight.returning = torch.empty(inbox.returning, self.recipe.gradient_columns)
+        for position, view in enumerate(self.plan.units[flight.step, self.transport.rank]):
+            with self.keeper.phase(Phase.CLEAR) as work:
+                projected, places = inbox.view(position)
+                work.rows = len(places)
+            loss, gradient = self.recipe.draw(int(view), projected, self.keeper)
+            flight.returning[torch.from_numpy(places)] = gradient
+            losses.append(loss)
+        if flight.step % MEASURE_EVERY == 1:  # not in every step: measuring takes time too
+            self.peak = max(self.peak, measure([self]), key=lambda memory: memory.total)
+        inbox.parts.clear()
+        return losses
+
+    def holdings(self) -> Iterator[Holding]:
+        """What this owner keeps (`odin.memory`)."""
+        yield from self.recipe.table.holdings()
+        if self._slot is not None:
+            yield from self._slot.holdings()
+        for flight in self._flights():
+            yield from flight.holdings()
+
+    def _flights(self) -> Sequence[Flight]:
+        """Steps that are not published."""
+        return [flight for flight in (self._current, self._pending, self._following) if flight is not None]
+
+    # Publishing -------------------------------------------------------------------------------------------------
+
+    def _return(self, flight: Flight) -> None:
+        """Launch the gradients on their way back."""
+        assert flight.returning is not None
+        sizes = flight.traffic.returning()
+        rows = int(sizes[:, self.transport.rank].sum())
+        flight.gradient = torch.empty(rows, self.recipe.gradient_columns)
+        flight.published = self.transport.all_to_all(flight.returning, flight.gradient, sizes, self.keeper.join())
+        self._count(flight.step, flight.published.nbytes)
+
+    def _publish(self, flight: Flight) -> None:
+        """Wait for the step's gradients, go back to the shard's rows and update them."""
+        assert flight.published is not None
+        self.keeper.wait(flight.published, "publish")
+        flight.returning = None
+        drops = Event.DENSIFY in self.recipe.events_after(flight.step)
+        slot = self._cleared_slot()
+        outbox = Outbox(flight.traffic, self.transport.rank)
+        for position in range(self.plan.global_batch):
+            for part, observed in enumerate(flight.observed):
+                self._backward(observed[position], flight, outbox.slice(part, position), slot, drops)
+        if not drops:
+            self._update(flight, slot)
+        flight.observed.clear()
+        flight.gradient = None
+
+    def _backward(self, observed: Observed, flight: Flight, place: slice, slot: Slot, drops: bool) -> None:
+        assert flight.gradient is not None
+        gradient, rows = flight.gradient[place], observed.rows
+        self.recipe.note(observed, gradient)
+        if drops or not len(rows):
+            return
+        with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=len(rows)):
+            slot.add_colours(rows, self.recipe.return_colours(observed, gradient))
+        with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(rows)):
+            slot.add(0, rows, self.recipe.return_geometry(observed, gradient))
+
+    def _update(self, flight: Flight, slot: Slot) -> None:
+        table = self.recipe.table
+        ids = table.every_row if flight.moved is None else flight.moved
+        with self.keeper.phase(Phase.UPDATE, rows=len(ids)) as work:
+            work.entries = len(ids) * table.layout.columns
+            table.apply_gradient(self._bound(flight), ids, 0, len(table.layout.groups), slot)
+        table.published(self._bound(flight))
+
+    def _bound(self, flight: Flight) -> Any:
+        """The step's update; at first use bound to the counter and learning rates of now."""
+        if flight.update is None:
+            rates = self.recipe.learning_rates(flight.step)
+            flight.update = self.recipe.table.bind(flight.step, rates, 1.0 / self.plan.global_batch)
+        return flight.update
+
+    def _cleared_slot(self) -> Slot:
+        table = self.recipe.table
+        with self.keeper.phase(Phase.CLEAR, rows=len(table)):
+            if self._slot is None or self._slot.row_count != len(table):
+                self._slot = table.make_slot(len(table), table.slot_layout)
+            self._slot.partition(two_buckets(table.every_row))
+        return self._slot
+
+    # Accounts ---------------------------------------------------------------------------------------------------
+
+    def _one_update(self, step: int) -> tuple[float, float]:
+        """How far the step's update may move a centre and grow a log-scale."""
+        table = self.recipe.table
+        return self.recipe.displacement(step, adam_bound(table.t, table.adam.beta1, table.adam.beta2))
+
+    def _count(self, step: int, nbytes: int) -> None:
+        self.payload_bytes[step] = self.payload_bytes.get(step, 0) + nbytes
+
+    def _rejected(self, step: int) -> None:
+        """Account of a window that waited for everything."""
+        rows = len(self.recipe.table)
+        reason = rejection(self.plan, step)
+        self._account(Window(step=step, state=WindowState.REJECTED, reason=reason, waited_rows=rows, write_rows=rows,
+                             rows=rows))  # fmt: skip
+
+    def _account(self, window: Window) -> None:
+        if window.step < self.plan.steps - 1:
+            self.windows.append(window)
+
+
+class BarrierRuntime(MixedRuntime):
+    """`barrier`: a step is observed when the one before is published, and published when it is rendered."""
+
+    def _opened(self, step: int) -> Flight:
+        return self._observed_at_once(step)
+
+    def _close(self, flight: Flight) -> None:
+        self._rejected(flight.step)
+        self._return(flight)
+        self._publish(flight)
+
+
+def mixed_runtime(arm: Arm) -> type[MixedRuntime]:
+    """The training loop of an arm. Raises InputError for arms that mixed parallelism does not have."""
+    from odin.mixed.predicted import PredictedRuntime
+    from odin.mixed.split import GatedRuntime, UrgentRuntime
+
+    known: dict[Waits, type[MixedRuntime]] = {
+        Waits.ALL: BarrierRuntime,
+        Waits.URGENT: UrgentRuntime,
+        Waits.GATED: GatedRuntime,
+        Waits.NOTHING: PredictedRuntime,
+    }
+    if not arm.sas:
+        return BarrierRuntime
+    if arm.waits not in MIXED:
+        raise InputError(
+            f"Arm {arm.name!r} is not one of mixed parallelism: its owners exchange projected rows, not gradients of "
+            "the whole table. Use barrier, barrier-planned, quality, throughput or predicted."
+        )
+    return known[arm.waits]

@@ -1,0 +1,132 @@
+"""pipeline=grendel through the harness: both engines, records, checkpoints of shards, one PLY."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli import main
+from harness.config import load
+from harness.run.checkpoints import checkpointed_plan
+from harness.run.shards import COMPLETE, merged, newest, owner_file, shard_saver, start_or_resume_shard
+from harness.run.together import run_threads
+from harness.run.workload import Workload, load_workload
+from harness.store.schema import Result
+from harness.store.store import MODEL, CellStore
+from odin.arms import arm as arm_named
+from odin.comm.link import UNSHAPED
+from odin.errors import InputError
+from odin.keeper import Keeper
+from odin.mixed.owners import Owners
+from pipelines.export import read_ply
+from pipelines.reference.grendel import GrendelSplatting
+
+TINY = "rooms?views=24&width=64&height=48&points=600"
+WORDS = [f"scene={TINY}", "pipeline=grendel", "ranks=2", "views_per_unit=1"]
+WORDS += ["densify_at=[5]", "reset_at=[]", "sh_at=[3]"]
+
+
+def records(out: Path) -> dict[str, Result]:
+    store = CellStore(out)
+    found = [store.read_result(path.parent.name) for path in (out / "cells").glob("*/result.json")]
+    return {result.cell.arm: result for result in found}
+
+
+def reproduce(out: Path, arms: str, *words: str) -> dict[str, Result]:
+    main(["reproduce", "headline", *WORDS, *words, f"arms=[{arms}]", "steps=9", "mirrored=false", f"out={out}"])
+    return records(out)
+
+
+@pytest.mark.xdist_group("grendel")
+def test_both_engines_train_shards_and_record_what_they_exchange(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arms = "barrier,barrier-planned,quality,predicted"
+    virtual = reproduce(tmp_path / "virtual", arms, "engine=virtual")
+    assert "hidden-publish" in capsys.readouterr().out
+    process = reproduce(tmp_path / "process", "barrier-planned,quality", "padded=false", "link=none")
+    measured = {name: result.measurement for name, result in virtual.items()}
+    assert measured["quality"].final_digest == measured["barrier-planned"].final_digest
+    assert measured["predicted"].final_digest != measured["quality"].final_digest
+    for name in ("barrier-planned", "quality"):
+        assert process[name].measurement.final_digest == measured[name].final_digest
+        assert process[name].cell.label.value == "measured"
+    exchange = measured["predicted"].exchange
+    assert exchange.shards == 2 and exchange.extra_bytes > 0
+    assert exchange.publish.hidden.value > measured["barrier"].exchange.publish.hidden.value
+    rows = measured["quality"].primitives.final
+    assert exchange.owner_bytes < 0.6 * 4 * 59 * 4 * rows, "an owner holds more than its shard"
+    model = CellStore(tmp_path / "virtual").path(virtual["quality"].cell_id) / MODEL
+    assert read_ply(model).shape == (rows, 59)
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return load_workload(load([*WORDS, "engine=virtual", "steps=12", "test_every=0"]))
+
+
+def run(workload: Workload, arm: str, folder: Path, *, until: int | None = None) -> np.ndarray:
+    """Parameters of all shards after training from the newest checkpoint, stopped after `until` steps."""
+    chosen = arm_named(arm)
+    plan = checkpointed_plan(workload, chosen, 4)
+
+    class Stopped(Exception):
+        pass
+
+    def rank(transport: object) -> GrendelSplatting:
+        keeper = Keeper()
+        runtime, start = start_or_resume_shard(workload, plan, chosen, transport, keeper, folder)
+        save = shard_saver(workload, runtime, plan, 4, folder)
+
+        def on_step(record: object) -> None:
+            save(record)
+            if record.step + 1 == until:
+                raise Stopped
+
+        runtime.run(start, on_step)
+        return runtime.recipe.whole(Owners(transport, keeper))
+
+    try:
+        return run_threads(2, UNSHAPED, rank)[0].table.values()
+    except Stopped:
+        return np.zeros(0)
+
+
+@pytest.mark.parametrize("arm", ["quality", "throughput"])
+def test_a_resumed_run_trains_the_same_bits(workload: Workload, tmp_path: Path, arm: str) -> None:
+    whole = run(workload, arm, tmp_path / "whole")
+    run(workload, arm, tmp_path / "parts", until=9)
+    found = newest(tmp_path / "parts")
+    assert found is not None and found.name == "step-000008"
+    assert merged(found).parameters.shape == whole.shape
+    assert run(workload, arm, tmp_path / "parts").tobytes() == whole.tobytes()
+
+
+def test_only_whole_checkpoints_of_this_run_are_resumed(workload: Workload, tmp_path: Path) -> None:
+    run(workload, "quality", tmp_path, until=5)
+    found = newest(tmp_path)
+    assert found is not None
+    with pytest.raises(InputError, match="was made with arm"):
+        run(workload, "predicted", tmp_path)
+    owner_file(found, 1, 2).unlink()
+    with pytest.raises(InputError, match="all of them"):
+        merged(found)
+    with pytest.raises(InputError, match="no rows for owner 1"):
+        run(workload, "quality", tmp_path)
+    (found / COMPLETE).unlink()
+    assert newest(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["arms=[barrier,paper-quality]"], "mixed parallelism"),
+        (["optimizer=selective"], "pipeline.optimizer"),
+        (["lr_scale=linear"], "pipeline.lr_scale"),
+    ],
+)
+def test_what_shards_cannot_do_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load([*WORDS, *words])
