@@ -21,11 +21,12 @@ import pandas as pd
 
 from harness.config import load
 from harness.measure.breakdown import Breakdown, breakdown, limit
-from harness.measure.exchange import Exchange, exchange_of
+from harness.measure.exchange import exchange_of
 from harness.profiles.calibration import cluster_link, committed_prices
 from harness.run.collect import rank_steps, rank_timeline
 from harness.run.together import train
 from harness.run.workload import Workload, load_workload
+from harness.store.exchange import Exchange
 from harness.store.files import write_text
 from odin.arms import arm as arm_named
 from odin.comm.link import Link

@@ -14,10 +14,11 @@ from harness.study.command import dry_run_lines, plan_study
 from harness.study.states import pair_states
 from odin.errors import InputError
 from slurm.profile import ClusterProfile, load_profile
-from slurm.states import JobState, job_states
+from slurm.states import GONE, JobState, job_states
 from slurm.submission import Submission, submissions
 
 POLL_SECONDS = 2.0
+FRESH_SECONDS = 60.0
 submit_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 jobs_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -83,7 +84,9 @@ def _profile(words: Sequence[str]) -> tuple[ClusterProfile, list[str]]:
 def _refuse_twice(out: Path, keys: set[str]) -> None:
     """Raise InputError when one of the pairs is already waiting in the queue."""
     for made, job, state in _states(out):
-        if job in made.jobs.values() and state.active and keys & {k for k, j in made.jobs.items() if j == job}:
+        # A controller that is busy may not show a job that it has just taken.
+        fresh = state.state == GONE and time.time() - made.folder.stat().st_mtime < FRESH_SECONDS
+        if (state.active or fresh) and keys & {k for k, j in made.jobs.items() if j == job}:
             raise InputError(
                 f"Pairs of this study are in the queue already (job {job}, {state.state}). Wait for them, or scancel "
                 f"them; odin-bench jobs {out} lists them."

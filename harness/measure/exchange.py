@@ -11,41 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from harness.store.record import Count, Positive, Reading, Record
+from harness.store.exchange import Exchange, Transfer
+from harness.store.record import Reading
 from odin.memory import Memory
 
 OBSERVE, PUBLISH = ("sizes", "observe", "observe clear", "observe conflict"), ("publish",)
-
-
-class Transfer(Record):
-    """One kind of transfer.
-
-    carried: s per step, that the link spends on it
-    exposed: s per step, that a rank waits for it
-    hidden:  1 − exposed ÷ carried: the share off the critical path
-    nbytes:  per step, that a rank sends to others
-    """
-
-    carried: float
-    exposed: float
-    hidden: Reading
-    nbytes: float
-
-
-class Exchange(Record):
-    """A sharded cell's traffic and memory.
-
-    shards:      owners
-    owner_bytes: most that an owner holds of parameters, moments and gradient
-    extra_bytes: most that it holds besides while a step is rendered: values that observed views were projected from,
-                 gradients on their way, row lists
-    """
-
-    observe: Transfer
-    publish: Transfer
-    shards: Positive
-    owner_bytes: Count
-    extra_bytes: Count
 
 
 def exchange_of(timeline: pd.DataFrame, steps: pd.DataFrame, held: Sequence[Memory]) -> Exchange:

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.measure.breakdown import Breakdown
-from harness.measure.exchange import Exchange
 from harness.measure.quality import Lpips, Quality
+from harness.store.exchange import Exchange
 from harness.store.identity import SCHEMA_VERSION, cell_id
 from harness.store.provenance import Provenance
 from harness.store.record import Count, Positive, Record, Seconds, Share, Text

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from harness.cli import main
-from harness.store.identity import code_version
+from harness.store.identity import SCHEMA_VERSION, code_version
 from harness.store.index import RecordIndex
 from harness.store.store import CellStore
 from harness.study.estimate import cost
@@ -119,7 +119,7 @@ def test_two_thousand_cells_within_a_second(tmp_path: Path) -> None:
             seen = (folder / "result.json").stat()
             stamp_of[cell_id] = {"stamp": [seen.st_mtime_ns, seen.st_size], "state": "done", "manifest": "m"}
     # 2,000 valid records would take longer to make than to read.
-    (tmp_path / "index.json").write_text(json.dumps({"version": [1, 1], "records": stamp_of}))
+    (tmp_path / "index.json").write_text(json.dumps({"version": [1, SCHEMA_VERSION], "records": stamp_of}))
     code = (
         "import sys, time; from harness.cli import main\n"
         f"assert main(['status', {str(tmp_path)!r}]) == 0\n"
