@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odin.plan import Plan
-from odin.planner import LocalityGraph, random_units
+from odin.planner import LocalityGraph, judge_order, random_units
 from odin.planner.anneal import ANNEAL_BELOW, PROPOSALS, anneal_epoch, dense_coupling
-from odin.planner.sas import window_couplings
 
 SEARCH = 4  # times the trades that a plan tries
 
 
 @dataclass(frozen=True, kw_only=True)
-class OrderQuality:
+class NamedQuality:
     """How strongly consecutive steps of an order are coupled.
 
     mean:  over windows, of the largest coupling between a view of one step and one of the next
@@ -34,7 +33,7 @@ class OrderQuality:
     note: str = ""
 
 
-def compare_orders(graph: LocalityGraph, plan: Plan, seed: int) -> Iterator[OrderQuality]:
+def compare_orders(graph: LocalityGraph, plan: Plan, seed: int) -> Iterator[NamedQuality]:
     """The plan, then capture order, random order and annealing on the same workload.
 
     graph: over the training views with all its edges; plan: of at least two steps
@@ -44,17 +43,17 @@ def compare_orders(graph: LocalityGraph, plan: Plan, seed: int) -> Iterator[Orde
     yield judged("random order", graph, random_plan(plan, seed))
     annealed = annealed_units(graph, plan, seed)
     if annealed is None:
-        yield OrderQuality(
+        yield NamedQuality(
             name="annealing", mean=np.nan, clear=np.nan, note=f"not searched for {ANNEAL_BELOW} views or more"
         )
     else:
         yield judged("annealing", graph, with_units(plan, annealed))
 
 
-def judged(name: str, graph: LocalityGraph, plan: Plan) -> OrderQuality:
+def judged(name: str, graph: LocalityGraph, plan: Plan) -> NamedQuality:
     """The quality of a plan of at least two steps."""
-    couplings = window_couplings(graph, plan)
-    return OrderQuality(name=name, mean=float(couplings.mean()), clear=float((couplings == 0).mean()))
+    quality = judge_order(graph, plan)
+    return NamedQuality(name=name, mean=quality.mean, clear=quality.zero_share)
 
 
 def with_units(plan: Plan, units: NDArray[np.int32]) -> Plan:

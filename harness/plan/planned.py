@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.plan.capture import TrainingViews
 from harness.plan.conflicts import Conflict, conflicts, view_rows
 from harness.plan.durations import Durations, durations
-from harness.plan.orders import OrderQuality, compare_orders
+from harness.plan.orders import NamedQuality, compare_orders
 from harness.plan.settings import PlanSettings
 from harness.progress import Progress
 from harness.run.workload import Workload
@@ -46,7 +46,7 @@ class Planned:
     plan: Plan
     label: NDArray[np.int32]
     graph: LocalityGraph
-    qualities: tuple[OrderQuality, ...]
+    qualities: tuple[NamedQuality, ...]
     couplings: NDArray[np.float64]
     durations: Durations
     conflicts: tuple[Conflict, ...]
