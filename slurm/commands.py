@@ -12,7 +12,7 @@ import typer
 from harness.exits import ends_in_exit
 from harness.study.command import dry_run_lines, plan_study
 from harness.study.states import pair_states
-from odin.errors import InputError
+from odin.errors import InputError, RunError
 from slurm.profile import ClusterProfile, load_profile
 from slurm.states import GONE, JobState, job_states
 from slurm.submission import Submission, submissions
@@ -110,11 +110,18 @@ def _lines(out: Path) -> Iterator[str]:
 
 
 def _wait(out: Path) -> int:
-    """Until no job is active, the follow-ups of lost pairs included."""
+    """Until no job is active, the follow-ups of lost pairs included. Raises RunError for a job that cannot start."""
     while True:
         before = len(submissions(out))
+        states = _states(out)
+        for _, job, state in states:
+            if state.stuck:
+                raise RunError(
+                    f"Job {job} could not be launched on its node and is held by Slurm, so it never ends. Its node's "
+                    f"slurmd log says why; then scontrol release {job} or scancel {job}. Nothing of it has run."
+                )
         # The job that ends last may have submitted others while states were asked for.
-        if not any(state.active for _, _, state in _states(out)) and len(submissions(out)) == before:
+        if not any(state.active for _, _, state in states) and len(submissions(out)) == before:
             break
         time.sleep(POLL_SECONDS)
     for line in _lines(out):

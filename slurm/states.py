@@ -11,20 +11,27 @@ ACTIVE = frozenset({"PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "REQUEUED
 # Not the pair's fault: it is submitted again as a whole.
 RESUBMITTED = frozenset({"PREEMPTED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"})
 GONE = "GONE"  # slurmctld has forgotten the job, and there is no accounting
+LAUNCH_FAILED = "launch_failed_requeued_held"
 _SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobState:
-    """The state of a job in Slurm's words (first word), and where it runs or ran."""
+    """The state of a job in Slurm's words (first word), where it runs or ran, and why it waits (scontrol only)."""
 
     state: str
     nodes: str = ""
+    reason: str = ""
 
     @property
     def active(self) -> bool:
         """The job has not ended, as far as is known."""
         return self.state in ACTIVE
+
+    @property
+    def stuck(self) -> bool:
+        """Slurm will not start this job by itself: its launch failed and it is held."""
+        return self.state == "PENDING" and self.reason == LAUNCH_FAILED
 
 
 def job_states(jobs: Iterable[str]) -> dict[str, JobState]:
@@ -61,7 +68,7 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
             name = f"{fields.get('ArrayJobId', fields['JobId'])}" + (f"_[{tasks}]" if tasks else "")
             nodes = fields.get("NodeList", "").replace("(null)", "")
             for job in _expanded(name):
-                found[job] = JobState(state=fields["JobState"], nodes=nodes)
+                found[job] = JobState(state=fields["JobState"], nodes=nodes, reason=fields.get("Reason", "").replace("None", ""))
     return found
 
 

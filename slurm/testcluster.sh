@@ -9,7 +9,9 @@
 # Needs root, and the Debian packages munge slurmctld slurmd slurm-client
 # (with --acct dbd also slurmdbd mariadb-server; with --net veth also iproute2). No systemd, no cgroups.
 #
-# All state lies in DIR; /etc is not written. DIR/pids holds one line "name pid start-time" for every process that
+# All state lies in DIR, /etc is not written; only Unix sockets and the nodes' spool lie in DIR/short, a link to a
+# folder of a short name under /tmp, because a socket's path may have 108 characters at most and jobs of a cluster in a
+# deep folder would fail to launch. DIR/pids holds one line "name pid start-time" for every process that
 # was started here, and only those are ever ended: a later process that got the same number has another start time.
 # Each node is a slurmd in its own PID, UTS and mount namespace (hostname n1, n2, ...; an /etc/hosts that resolves
 # them), so that killing the namespace's parent ends the node with every process of its jobs, also those that left
@@ -45,7 +47,7 @@ ports_free() { local p; for p in "$@"; do ! (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>
 port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 nodes_idle() { [[ $(sinfo -h -r -N -p main -t idle -o %N | wc -l) -eq $NODES ]]; }
 acct_ok() { [[ -n $(sacctmgr -n -P show cluster format=cluster,controlport | awk -F'|' '$2 > 0') ]]; }
-my_sql() { mariadb-admin --no-defaults -S "$DIR/db/mysql.sock" -u root ping; }
+my_sql() { mariadb-admin --no-defaults -S "$SHORT/mysql.sock" -u root ping; }
 
 write_conf() {
   local host; host=$(hostname -s)
@@ -58,9 +60,9 @@ SlurmUser=root
 AuthType=auth/munge
 CredType=cred/munge
 # cred_expire is also how long a requeued job must wait (default 120 s, and values under 5 are ignored)
-AuthInfo=socket=$DIR/munge.sock,cred_expire=5
+AuthInfo=socket=$SHORT/munge.sock,cred_expire=5
 StateSaveLocation=$DIR/state
-SlurmdSpoolDir=$DIR/spool/%n
+SlurmdSpoolDir=$SHORT/%n
 SlurmctldPidFile=$DIR/slurmctld.pid
 SlurmdPidFile=$DIR/slurmd-%n.pid
 SlurmctldLogFile=$DIR/log/slurmctld.log
@@ -89,7 +91,7 @@ CONF
     if [[ $ACCT == dbd ]]; then
       printf '%s\n' AccountingStorageType=accounting_storage/slurmdbd \
         AccountingStorageHost=127.0.0.1 AccountingStoragePort=$((BASE + 1)) \
-        "AccountingStoragePass=$DIR/munge.sock" # not a password: the munge socket for slurmdbd
+        "AccountingStoragePass=$SHORT/munge.sock" # not a password: the munge socket for slurmdbd
     else
       echo AccountingStorageType=accounting_storage/none
     fi
@@ -136,8 +138,8 @@ start_node() { # bash is the namespace's first process, so that orphans of jobs 
   local n=n$1 enter=()
   [[ $NET == veth ]] && enter=(nsenter "--net=/run/netns/$BR-$n")
   spawn "slurmd-$n" "${enter[@]}" unshare --uts --mount --pid --fork --kill-child --mount-proc \
-    bash -c 'hostname "$1"; mount --bind "$2/hosts" /etc/hosts; mkdir -p "$2/spool/$1"
-      slurmd -D -N "$1" -f "$2/slurm.conf" & wait $!' node "$n" "$DIR"
+    bash -c 'hostname "$1"; mount --bind "$2/hosts" /etc/hosts; mkdir -p "$3/$1"
+      slurmd -D -N "$1" -f "$2/slurm.conf" & wait $!' node "$n" "$DIR" "$SHORT"
 }
 
 start() {
@@ -147,8 +149,10 @@ start() {
     *) die "unknown option $1" ;; esac; shift 2; done
   ((EUID == 0)) || die "needs root"
   [[ ! -e $DIR/pids ]] || die "$DIR is in use: run stop first"
-  rm -rf "$DIR/state" "$DIR/spool" "$DIR/log"
-  mkdir -p "$DIR"/{state,spool,log}; chmod 755 "$DIR"
+  rm -rf "$DIR/state" "$DIR/log"
+  mkdir -p "$DIR"/{state,log}; chmod 755 "$DIR"
+  SHORT=$(mktemp -d /tmp/odin-XXXXXX); chmod 755 "$SHORT"
+  ln -sfn "$SHORT" "$DIR/short"
   # a free block of ports (16700, 16800, ...)
   local b; BASE=
   for b in $(seq 16700 100 19700); do
@@ -164,20 +168,20 @@ start() {
   write_conf
 
   [[ -s $DIR/munge.key ]] || (umask 077; head -c 128 /dev/urandom >"$DIR/munge.key")
-  spawn munged munged --foreground --force --key-file="$DIR/munge.key" --socket="$DIR/munge.sock" \
+  spawn munged munged --foreground --force --key-file="$DIR/munge.key" --socket="$SHORT/munge.sock" \
     --pid-file="$DIR/munged.pid" --log-file="$DIR/log/munged.log" --seed-file="$DIR/munge.seed"
-  wait_for 5 munged munge -n -S "$DIR/munge.sock"
+  wait_for 5 munged munge -n -S "$SHORT/munge.sock"
 
   if [[ $ACCT == dbd ]]; then
     mkdir -p "$DIR/db"
     [[ -d $DIR/db/data/mysql ]] || mariadb-install-db --no-defaults --user=root --skip-test-db --auth-root-authentication-method=normal \
       --innodb-log-file-size=4M --datadir="$DIR/db/data" >"$DIR/log/install-db.out" 2>&1
-    spawn mariadbd mariadbd --no-defaults --user=root --datadir="$DIR/db/data" --socket="$DIR/db/mysql.sock" \
+    spawn mariadbd mariadbd --no-defaults --user=root --datadir="$DIR/db/data" --socket="$SHORT/mysql.sock" \
       --pid-file="$DIR/db/mysql.pid" --skip-networking --innodb-buffer-pool-size=64M --innodb-log-file-size=4M \
       --innodb-lock-wait-timeout=900 --innodb-flush-log-at-trx-commit=0 --log-error="$DIR/log/mariadbd.log"
     (umask 077; cat >"$DIR/slurmdbd.conf" <<CONF
 AuthType=auth/munge
-AuthInfo=socket=$DIR/munge.sock
+AuthInfo=socket=$SHORT/munge.sock
 DbdHost=$(hostname -s)
 DbdAddr=127.0.0.1
 DbdPort=$((BASE + 1))
@@ -192,7 +196,7 @@ PidFile=$DIR/slurmdbd.pid
 CONF
     )
     wait_for 20 mariadbd my_sql
-    MYSQL_UNIX_PORT=$DIR/db/mysql.sock spawn slurmdbd slurmdbd -D
+    MYSQL_UNIX_PORT=$SHORT/mysql.sock spawn slurmdbd slurmdbd -D
     wait_for 30 slurmdbd port_open $((BASE + 1))
     sacctmgr -i add cluster testcluster >>"$DIR/log/sacctmgr.out" 2>&1 || true
   fi
@@ -220,7 +224,8 @@ stop() {
     done
   done < <(tac "$DIR/pids")
   net_down
-  rm -f "$DIR/pids"
+  if [[ -L $DIR/short ]]; then rm -rf "$(readlink "$DIR/short")"; fi
+  rm -f "$DIR/pids" "$DIR/short"
 }
 
 (($# >= 2)) || die "usage: testcluster.sh start|stop|env|kill-node DIR ..."

@@ -45,6 +45,12 @@ def test_scontrol() -> None:
     assert found["7_2"].nodes == ""
 
 
+def test_a_launch_that_failed_is_stuck() -> None:
+    held = "JobId=3 JobState=PENDING Reason=launch_failed_requeued_held NodeList=(null)\n"
+    assert parse_scontrol(held)["3"].stuck
+    assert not any(state.stuck for state in parse_scontrol(SCONTROL).values())
+
+
 def outputs(monkeypatch: pytest.MonkeyPatch, sacct: str | None, scontrol: str | None) -> list[str]:
     asked: list[str] = []
 

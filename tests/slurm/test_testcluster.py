@@ -47,6 +47,19 @@ def test_a_killed_node_takes_its_processes_with_it(cluster: TestCluster, tmp_pat
     assert marker.read_text() == last
 
 
+def test_jobs_run_however_deep_the_cluster_lies(tmp_path: Path) -> None:
+    """A socket's path may have 108 characters; the folder of a user, or of a test, has more."""
+    deep = tmp_path / ("a-folder-of-a-long-name" * 5)
+    with cluster_or_skip(deep) as running:
+        script = tmp_path / "job.sh"
+        script.write_text(f"#!/bin/bash\nhostname > {tmp_path}/said\n")
+        running.run("sbatch", "--wait", "-o", "/dev/null", str(script))
+        short = (deep / "short").resolve()
+        assert short.is_dir()
+    assert (tmp_path / "said").read_text().strip() in ("n1", "n2")
+    assert not short.exists()
+
+
 def test_stop_leaves_nothing(tmp_path: Path) -> None:
     with cluster_or_skip(tmp_path) as running:
         started = daemons(running.folder)
