@@ -68,7 +68,8 @@ def parse_scontrol(text: str) -> dict[str, JobState]:
             name = f"{fields.get('ArrayJobId', fields['JobId'])}" + (f"_[{tasks}]" if tasks else "")
             nodes = fields.get("NodeList", "").replace("(null)", "")
             for job in _expanded(name):
-                found[job] = JobState(state=fields["JobState"], nodes=nodes, reason=fields.get("Reason", "").replace("None", ""))
+                reason = fields.get("Reason", "").replace("None", "")
+                found[job] = JobState(state=fields["JobState"], nodes=nodes, reason=reason)
     return found
 
 

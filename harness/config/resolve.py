@@ -19,6 +19,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
+# Settings of the engine that are no part of a cell's identity.
+NO_NUMBER = ("timeout_s", "padding_reserve", "realtime")
+
+
 def resolved(config: Config) -> dict[str, Any]:
     """Every setting but `out`, as JSON-able data with sorted keys.
 
@@ -32,8 +36,8 @@ def resolved(config: Config) -> dict[str, Any]:
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """`resolved` without what no number depends on: where the scene's files lie, the watchdog's patience and
-    a reserve of padding (the scale that was used is in the measurement).
+    """`resolved` without what no number depends on: where the scene's files lie, the watchdog's patience, a
+    reserve of padding and a policy of the scheduler (what was used of both is in the record).
 
     The scene enters a cell id by its manifest, so the same files under another path are the same cell.
     """
@@ -43,5 +47,5 @@ def identity(config: Config) -> dict[str, Any]:
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`identity`, from what `resolved` gave; `settings` stays as it is."""
     scene = {key: value for key, value in settings["scene"].items() if key != "path"}
-    engine = {key: value for key, value in settings["engine"].items() if key not in ("timeout_s", "padding_reserve")}
+    engine = {key: value for key, value in settings["engine"].items() if key not in NO_NUMBER}
     return {**settings, "scene": scene, "engine": engine}

@@ -81,6 +81,8 @@ class Engine:
     padded:         phases are padded to nominal times, so that ranks that share cores do not slow each other
     padding_reserve: what the padding factor that the warm-up asks for is multiplied with; ratios do not depend on it.
                     More than 1 where other work shares the machine
+    realtime:       padded ranks take a real-time policy where the user may (as root), so that other work does not make
+                    their phases late; what was taken is in the record
     reduce:         how gradients are summed over ranks: `native`, the backend's all-reduce, or `ordered`, in rank
                     order, without which exact arms of more than two ranks are not compared bit for bit (D§5)
     """
@@ -92,6 +94,7 @@ class Engine:
     timeout_s: float = 120.0
     padded: bool = True
     padding_reserve: float = 1.0
+    realtime: bool = True
     reduce: str = "native"
 
     def __post_init__(self) -> None:

@@ -110,4 +110,5 @@ def _origin(done: Sequence[Result]) -> Iterator[str]:
     commits = sorted({f"{r.provenance.git_sha[:12]}{' (dirty)' if r.provenance.dirty else ''}" for r in done})
     yield f"Commit {', '.join(commits)}, code {p.code_version}, fork {p.fork_pin}."
     job = f", Slurm job {p.slurm.job}" if p.slurm else ""
-    yield f"{p.cpu}, {p.cores} cores, GPU {p.gpu}, host {p.hostname}{job}; torch {p.versions.torch}."
+    ranks = ", ".join(sorted({r.provenance.priority for r in done}))
+    yield f"{p.cpu}, {p.cores} cores, GPU {p.gpu}, host {p.hostname}{job}; torch {p.versions.torch}; ranks ran {ranks}."

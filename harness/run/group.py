@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
-import threading
 from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from harness.run.priority import ORDINARY, prefer_communication
 from harness.run.seat import CudaSeat, HostSeat, Seat
 from harness.run.spec import RunSpec
 from odin.comm.gloo import GlooTransport, in_order_group
@@ -23,18 +21,18 @@ from odin.comm.transport import Reduction, SingleRank, Transport
 # Segments of a step (two per view of a unit and a few more, chunks of the gate), metadata and statistics, and slack for
 # the checks. A stamp is 8 bytes per rank.
 COLLECTIVES_PER_STEP = 32
-# Added to the priority that the run was started with, so that `nice -n -10 odin-bench …` stays ahead of other work.
-COMPUTE_NICE = 5
-STARTED_AT_NICE = os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
-STARTED_AT_PRIORITY = os.sched_getparam(0).sched_priority if hasattr(os, "sched_getparam") else 0
 
 
 class Group:
-    """This rank among its peers."""
+    """This rank among its peers.
+
+    priority: what the scheduler was told about this rank, in words for the record
+    """
 
     def __init__(self, spec: RunSpec, rank: int) -> None:
         self.spec, self.rank = spec, rank
         self.ranks = spec.config.engine.ranks
+        self.priority = ORDINARY
         torch.set_num_threads(1)
         engine = spec.config.engine
         patience = timedelta(seconds=engine.timeout_s)
@@ -82,7 +80,8 @@ class Group:
         engine = self.spec.config.engine
         transport = GlooTransport(self._in_order, stamps, cuts, link, Reduction(engine.reduce))
         if engine.padded:
-            prefer_communication()  # here, because ordered sums have a thread that is as old as their transport
+            # Here, because ordered sums have a thread that is as old as their transport.
+            self.priority = prefer_communication(realtime=engine.realtime)
         return transport
 
     def most(self, value: float) -> float:
@@ -104,31 +103,6 @@ class Group:
             _write(path, text)
         self.barrier()
         return path.read_text(encoding="utf-8")
-
-
-def prefer_communication() -> None:
-    """Let every other thread of this process go before the calling one, which computes (Linux; elsewhere nothing
-    happens).
-
-    Raw gloo communicates on the cores that compute. On a padded run its threads, and the one that sums in rank order,
-    take the few milliseconds they need at once: computing has slack, but an urgent segment of a few kilobytes has to be
-    there in nominal time. A thread inherits the priority of its maker, and only a privileged user can raise it again.
-    A run that was started under a real-time policy (`chrt --rr 10 odin-bench …`, where other work shares the host)
-    stays in it.
-    """
-    tasks, own = Path("/proc/self/task"), threading.get_native_id()
-    for task in tasks.iterdir() if tasks.is_dir() else ():
-        with contextlib.suppress(OSError):  # the thread has just ended, or may not be raised
-            _prefer(int(task.name), computes=int(task.name) == own)
-
-
-def _prefer(task: int, *, computes: bool) -> None:
-    policy = os.sched_getscheduler(0)
-    if policy in (os.SCHED_RR, os.SCHED_FIFO):
-        priority = STARTED_AT_PRIORITY + (0 if computes else 1)
-        os.sched_setscheduler(task, policy, os.sched_param(priority))
-    else:
-        os.setpriority(os.PRIO_PROCESS, task, STARTED_AT_NICE + (COMPUTE_NICE if computes else 0))
 
 
 def _write(path: Path, text: str) -> None:

@@ -192,7 +192,8 @@ class Worker:
             renders=render_views(executed.recipe, self.workload),
             shards=[executed.shard] if executed.shard is not None else [],
         )
-        result = record(spec.cell(index), self.workload, measurement, self.provenance.spanning(started, now()))
+        provenance = self.provenance.spanning(started, now(), self.group.priority)
+        result = record(spec.cell(index), self.workload, measurement, provenance)
         folder = self.store.path(result.cell_id)
         write_timeline(timeline, folder / TIMELINE)
         write_steps(steps, folder / STEPS)

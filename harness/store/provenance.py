@@ -45,6 +45,7 @@ class Provenance(Record):
     fork_pin:     commit of the fork, or "none"
     cores:        usable by this process; memory: bytes of the node
     gpu, slurm:   "none" / None where there is none
+    priority:     what the scheduler was told about the ranks: "ordinary", nice values or a real-time policy
     """
 
     git_sha: Text
@@ -60,6 +61,7 @@ class Provenance(Record):
     slurm: Slurm | None
     started: AwareDatetime
     ended: AwareDatetime
+    priority: Text = "ordinary"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -71,9 +73,10 @@ class Provenance(Record):
             raise ValueError(f"git_sha is a full commit hash or {UNKNOWN_SHA!r}, not {self.git_sha!r}")
         return self
 
-    def spanning(self, started: datetime, ended: datetime) -> Provenance:
+    def spanning(self, started: datetime, ended: datetime, priority: str | None = None) -> Provenance:
         """The same tree and machine for another cell: a run collects once, so that an edit under way changes no id."""
-        return Provenance(**(dict(self) | {"started": started, "ended": ended}))
+        changed = {"started": started, "ended": ended, "priority": priority or self.priority}
+        return Provenance(**(dict(self) | changed))
 
 
 def now() -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.config.resolve import NO_NUMBER
 from harness.store.identity import code_version
 from harness.store.schema import Label, Result, Seeds
 from harness.store.store import CellStore
@@ -36,7 +37,7 @@ def result(
     run = {"arm": arm, "repeat": repeat}
     settings = dict(pair.settings)
     scene = {k: v for k, v in settings["scene"].items() if k != "path"}
-    engine = {k: v for k, v in settings["engine"].items() if k not in ("timeout_s", "padding_reserve")}
+    engine = {k: v for k, v in settings["engine"].items() if k not in NO_NUMBER}
     cell = samples.cell(
         arm,
         repeat,
