@@ -61,7 +61,7 @@ class Provenance(Record):
     slurm: Slurm | None
     started: AwareDatetime
     ended: AwareDatetime
-    priority: Text = "ordinary"
+    priority: Text
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -103,6 +103,7 @@ def collect_provenance(
         slurm=_slurm(),
         started=started,
         ended=ended or now(),
+        priority="ordinary",
     )
 
 

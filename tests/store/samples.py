@@ -101,6 +101,7 @@ def provenance(**changes: Any) -> Provenance:
         "slurm": None,
         "started": datetime(2030, 1, 1, 12, 0, tzinfo=UTC),
         "ended": datetime(2030, 1, 1, 12, 5, tzinfo=UTC),
+        "priority": "ordinary",
     }
     return Provenance(**(values | changes))
 
