@@ -4,7 +4,8 @@ Padding is to a deadline. Phases only move the deadline forward by their nominal
 next one's slack. A join is stamped with the deadline, which is when this rank nominally gets there; the real
 collective starts when the rank really does, early or late, which changes nothing as long as its sum is there
 before the link model says so. The rank really sleeps where it waits. A rank that goes on from a wait later than its
-deadline has overrun it, for whatever reason, and the lateness stays in the timeline.
+deadline, and does not catch up in the padding of what follows, has overrun it, for whatever reason; then the lateness
+stays in the timeline.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from odin.clock import sleep_until
 from odin.comm.transport import Arrival, Handle
 from odin.phases import Category, Phase
 
-# A rank is late when it goes on from a wait by more than this after its deadline. Virtual machines stall for some
-# milliseconds now and then (measured: up to 4.2 ms within 8 s on an otherwise idle one); so little is caught up in the
-# padding of the next phases, and if it is not, the next point is late.
+# A rank lags when it goes on from a wait by more than this after its deadline, and is late when it still lags
+# CATCH_UP_SECONDS of nominal time later, or at once when it lags by more than STALL_SECONDS. Virtual machines stall: a
+# thread that nothing of the machine may preempt lost up to 4.2 ms within 8 s on an otherwise idle one, and up to 8.7 ms
+# within 25 s on a busy one. No nominal time depends on a lag that is caught up: joins carry deadlines, and data that is
+# there too late makes its reader lag.
 LATE_SECONDS = 5e-3
+STALL_SECONDS = 20e-3
+CATCH_UP_SECONDS = 50e-3
 
 
 @dataclass(kw_only=True)
@@ -169,9 +174,13 @@ class NominalKeeper(Keeper):
 class PaddedKeeper(NominalKeeper):
     """Nominal times on the wall clock: a rank really sleeps where it waits, and being late is noted.
 
-    Real work may be ahead of or behind nominal time, as long as the rank is back on time whenever it goes on from a
-    wait: a late start of a wait that lasts longer changes nothing, nor does a late launch whose sum is there in time.
+    Real work may be ahead of or behind nominal time, as long as the rank is back on time soon: a late start of a wait
+    that lasts longer changes nothing, nor does a late launch whose sum is there in time.
     """
+
+    def __init__(self, price: Price, advance: Advance | None = None) -> None:
+        super().__init__(price, advance)
+        self._lags_since: float | None = None  # deadline at which it was first seen
 
     def begin(self) -> float:
         """Start the cell's clock; the first deadline is now."""
@@ -183,11 +192,20 @@ class PaddedKeeper(NominalKeeper):
         called, last = time.monotonic(), self._last
         arrival = super().wait(handle, name)
         now = time.monotonic()
-        if now > self._deadline + LATE_SECONDS:
+        if self._is_late(now - self._deadline):
             work = called > self._deadline + LATE_SECONDS
             self._overrun(now, f"work up to {last}" if work else f"sum of {name}")
         sleep_until(self._deadline)
         return arrival
+
+    def _is_late(self, lag: float) -> bool:
+        """A lag that is too large, or that has not been caught up."""
+        if lag <= LATE_SECONDS:
+            self._lags_since = None
+            return False
+        if self._lags_since is None:
+            self._lags_since = self._deadline
+        return lag > STALL_SECONDS or self._deadline - self._lags_since > CATCH_UP_SECONDS
 
     def _overrun(self, until: float, cause: str) -> None:
         """The lateness becomes part of the timeline."""
@@ -195,3 +213,4 @@ class PaddedKeeper(NominalKeeper):
         self.late_causes[cause] += 1
         self._add("phase", Phase.OVERRUN.value, Phase.OVERRUN.category, self._deadline, until)
         self._deadline = until
+        self._lags_since = None

@@ -63,35 +63,89 @@ class Delivered:
         return Arrival(joined=0.0, last_join=0.0, start=0.0, finish=self.finish, real=time.monotonic())
 
 
-def late(finish_after: float) -> PaddedKeeper:
-    """Work of 10 ms that takes 30, then a wait for what arrives so long after the start."""
+class Clock:
+    """In place of the wall clock, so that no stall of this machine decides a test."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+    thread_time = monotonic
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+    def until(self, moment: float) -> None:
+        self.time = max(self.time, moment)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("odin.keeper.time", made)
+    monkeypatch.setattr("odin.keeper.sleep_until", made.until)
+    return made
+
+
+def late(clock: Clock, finish_after: float) -> PaddedKeeper:
+    """Work of 10 ms that takes 40, then a wait for what arrives so long after the start."""
     keeper = PaddedKeeper(price)
     origin = keeper.begin()
     keeper.step = 7
     with keeper.phase(Phase.PROJECT):
-        time.sleep(0.03)
+        clock.sleep(0.04)
     assert keeper.join() == pytest.approx(origin + 0.010)
     keeper.wait(Delivered(origin + finish_after), "all")
     return keeper
 
 
-def test_being_late_counts_where_a_rank_goes_on_too_late() -> None:
-    keeper = late(0.015)
+def test_being_late_counts_where_a_rank_goes_on_too_late(clock: Clock) -> None:
+    keeper = late(clock, 0.015)
     assert keeper.late_steps == {7}
     assert dict(keeper.late_causes) == {"work up to project": 1}
     assert keeper.entries[-1].name == Phase.OVERRUN.value
 
 
-def test_a_wait_that_lasts_longer_absorbs_it() -> None:
-    keeper = late(0.060)
+def test_a_wait_that_lasts_longer_absorbs_it(clock: Clock) -> None:
+    keeper = late(clock, 0.060)
     assert not keeper.late_steps
     assert keeper.entries[1].end - keeper.entries[0].start == pytest.approx(0.060)
 
 
-def test_a_late_sum_counts() -> None:
+def lagging(clock: Clock, *, rows: int) -> PaddedKeeper:
+    """A stall of 13 ms more than 10 ms of work allow, then four phases of 18 ms with so much slack."""
+    keeper = PaddedKeeper(price)
+    origin = keeper.begin()
+    with keeper.phase(Phase.PROJECT):
+        clock.sleep(0.023)
+    keeper.wait(Delivered(origin), "first")
+    assert not keeper.late_steps
+    for _ in range(4):
+        with keeper.phase(Phase.BLEND, rows=rows):
+            clock.sleep(0.018)
+        keeper.wait(Delivered(origin), "next")
+    return keeper
+
+
+def test_a_stall_is_caught_up_in_what_follows(clock: Clock) -> None:
+    keeper = lagging(clock, rows=20)  # 30 ms for 18
+    assert not keeper.late_steps
+    assert keeper.now() == pytest.approx(100.130)
+    assert clock.time == pytest.approx(100.130)
+
+
+def test_a_lag_that_stays_counts(clock: Clock) -> None:
+    keeper = lagging(clock, rows=8)  # 18 ms for 18
+    assert dict(keeper.late_causes) == {"work up to blend": 1}
+    assert keeper.now() == pytest.approx(100.095)
+
+
+def test_a_late_sum_counts(clock: Clock) -> None:
     class Slow(Delivered):
         def wait(self) -> Arrival:
-            time.sleep(0.03)
+            clock.sleep(0.04)
             return super().wait()
 
     keeper = PaddedKeeper(price)
