@@ -12,6 +12,10 @@ import pytest
 import typer
 
 from harness.exits import exit_code
+from harness.store.store import CellStore
+from harness.study.plan import StudyPlan
+from harness.study.states import pair_states
+from harness.study.table import read_table
 from slurm.commands import jobs_app
 from slurm.states import job_states
 from slurm.submission import submissions
@@ -73,3 +77,21 @@ def finished(out: Path, capsys: pytest.CaptureFixture[str], seconds: float = 240
             return capsys.readouterr().out
         time.sleep(1)
     pytest.fail(f"jobs did not end within {seconds:.0f} s: {states}\n{logs(out)}")
+
+
+def words(out: Path, steps: int, ranks: int) -> list[str]:
+    """A study of two pairs for `submit`."""
+    return ["smoke", "cluster=testcluster", f"scene={TINY}", f"steps={steps}", f"ranks={ranks}", f"out={out}"]
+
+
+def assert_all_done_once(out: Path) -> None:
+    """Every cell of that study has one record, and the table says so."""
+    plan = StudyPlan.load(out / "studies/smoke/plan.json")
+    states = [[c.known.state.value for c in s.cells] for s in pair_states(plan)]
+    assert states == [["done"] * 4] * 2, logs(out)
+    results = list(CellStore(out).results())
+    assert len(results) == 8
+    assert len({(r.cell.pair, r.cell.arm, r.cell.repeat) for r in results}) == 8
+    assert all(r.provenance.slurm is not None for r in results)
+    frame = read_table(plan.folder / "table.parquet")
+    assert frame["state"].tolist() == ["done"] * 8
