@@ -10,6 +10,7 @@
     odin-bench plan scene=PATH ranks=4                               what the planner decides about a capture, and why
     odin-bench timeline runs/cells/ID                                 which rank does what when, where ranks idle
     odin-bench arms                                                  what can be compared
+    odin-bench data check                                            which captures of the paper are here
     odin-bench doctor                                                what this machine can run
 
 Importing this module imports no torch; neither do `--help` and `--dry-run`.
@@ -26,6 +27,7 @@ from typing import Annotated
 
 import typer
 
+from harness.catalog.command import data_app
 from harness.config import Config, expand, load, resolved
 from harness.config.words import option
 from harness.exits import code_of, ends_in_exit, exit_code
@@ -74,6 +76,7 @@ def application() -> typer.Typer:
     app.command("timeline")(ends_in_exit(_timeline))
     app.command("arms")(ends_in_exit(_arms))
     app.command("doctor")(ends_in_exit(_doctor))
+    app.add_typer(data_app, name="data")
     attach(app)
     return app
 

@@ -9,16 +9,25 @@ from harness.store.files import write_text
 from harness.study.command import finish
 from harness.study.plan import PlannedPair, StudyPlan
 from harness.study.states import pair_states
+from slurm.layout import Layout
 from slurm.states import RESUBMITTED, job_states
 from slurm.submission import Submission
 
 
-def run_one(plan: str, key: str) -> str:
-    """Run a pair of a plan; the reason if it could not be finished, else the empty string."""
+def run_one(plan: str, key: str, layout: Layout | None = None) -> str:
+    """Run a pair of a plan; the reason if it could not be finished, else the empty string.
+
+    layout: of its ranks on the nodes of this job; None is all of them on this one
+    """
     from harness.study.run import run_pair
 
+    starter = None
+    if layout is not None:
+        from slurm.ranks import Srun
+
+        starter = Srun(layout)
     study = StudyPlan.load(Path(plan))
-    return run_pair(study, study.pair(key))
+    return run_pair(study, study.pair(key), starter=starter)
 
 
 def run_all(submission: str) -> None:

@@ -11,10 +11,12 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from harness.config.checks import expect, nearest
+from harness.config.checks import expect, expect_one_of, nearest
 from harness.config.convert import build
+from harness.run.emulation import refuse_emulation
 from harness.study.plan import PlannedPair
 from odin.errors import InputError
+from slurm.layout import FILE, TCP, Layout
 
 PROFILES = Path(__file__).with_name("profiles")
 LOCAL = "_local"
@@ -22,7 +24,7 @@ LOCAL = "_local"
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterProfile:
-    """What jobs ask for. All ranks of a pair are on one node.
+    """What jobs ask for.
 
     partition, account, qos, constraint: as sbatch knows them; None leaves the cluster's default
     cpus_per_rank: cores for each rank (a virtual pair has one process)
@@ -30,6 +32,11 @@ class ClusterProfile:
     hours:     limit of one pair
     exclusive: no other job on the node of a pair
     parallel:  pairs that run at once
+    ranks_per_node: ranks of a pair that lie on one node, which then measure the real network between nodes; None puts
+               all ranks of a pair on one
+    rendezvous: how ranks on several nodes find each other: tcp, at a store that the job serves, or file, in the folder
+               of records (gloo and NCCL need TCP between nodes in both cases)
+    ports:     that the store may be served on, where a firewall leaves only some open; none lets the system choose
     attempts:  how often a pair is submitted whose job was preempted, ran out of time or lost its node
     setup:     shell lines before the pair, e.g. [module load cuda]
     local:     the `_local` twin
@@ -44,29 +51,63 @@ class ClusterProfile:
     mem_gb: float | None = None
     hours: float = 4.0
     exclusive: bool = False
+    ranks_per_node: int | None = None
+    rendezvous: str = TCP
+    ports: tuple[int, ...] = ()
     parallel: int = 64
     attempts: int = 3
     setup: tuple[str, ...] = ()
     local: bool = field(default=False)
 
     def __post_init__(self) -> None:
-        for key in ("cpus_per_rank", "parallel", "attempts"):
+        for key in ("cpus_per_rank", "parallel", "attempts", "ranks_per_node"):
             value = getattr(self, key)
-            expect(value >= 1, key=key, value=value, expected="at least 1", advice=f"Correct profile {self.name}.")
+            expect(
+                value is None or value >= 1,
+                key=key,
+                value=value,
+                expected="at least 1",
+                advice=f"Correct profile {self.name}.",
+            )
         for key in ("hours", "mem_gb"):
             value = getattr(self, key)
             accepted = value is None or 0 < value < 1e6
             expect(accepted, key=key, value=value, expected="a number above 0", advice=f"Correct profile {self.name}.")
+        expect_one_of(self.rendezvous, (TCP, FILE), key="rendezvous")
+        for port in self.ports:
+            expect(1024 <= port < 65536, key="ports", value=port, expected="numbers from 1024 to 65535",
+                   advice=f"Correct profile {self.name}.")  # fmt: skip
+
+    def layout(self, pair: PlannedPair) -> Layout | None:
+        """Where the pair's ranks lie; None is all of them on one node.
+
+        Raises InputError where they do not fill nodes evenly, or the pair needs a single host.
+        """
+        engine, per_node = pair.settings["engine"], self.ranks_per_node
+        if engine["name"] == "virtual" or per_node is None or engine["ranks"] <= per_node:
+            return None
+        expect(
+            engine["ranks"] % per_node == 0,
+            key="engine.ranks",
+            value=engine["ranks"],
+            expected=f"a multiple of ranks_per_node, which profile {self.name} sets to {per_node}",
+            advice="Nodes with different numbers of ranks would be compared with themselves.",
+        )
+        made = Layout(nodes=engine["ranks"] // per_node, per_node=per_node, cpus=self.cpus_per_rank,
+                      rendezvous=self.rendezvous, ports=self.ports)  # fmt: skip
+        refuse_emulation(padded=engine["padded"], link=pair.settings["link"]["name"], nodes=made.nodes)
+        return made
 
     def resources(self, pair: PlannedPair) -> dict[str, Any]:
-        """Parameters of submitit's Slurm executor for this pair's job."""
-        engine = pair.settings["engine"]
+        """Parameters of submitit's Slurm executor for this pair's job. Raises InputError as `layout` does."""
+        engine, layout = pair.settings["engine"], self.layout(pair)
         processes = 1 if engine["name"] == "virtual" else engine["ranks"]
         asked: dict[str, Any] = {
             **self._where(),
-            "nodes": 1,
-            "ntasks_per_node": 1,
-            "cpus_per_task": processes * self.cpus_per_rank,
+            # Across nodes srun starts a task per rank from the batch script; on one node that starts the ranks itself.
+            "nodes": layout.nodes if layout else 1,
+            "ntasks_per_node": layout.per_node if layout else 1,
+            "cpus_per_task": self.cpus_per_rank * (1 if layout else processes),
             "time": ceil(60 * self.hours),
             "array_parallelism": self.parallel,
             # A step of srun would get one core of the task; the batch script has them all.
@@ -76,7 +117,7 @@ class ClusterProfile:
             "additional_parameters": {"no-requeue": True, "signal": "CONT@1"},
         }
         if engine["device"] == "cuda":
-            asked["gpus_per_node"] = engine["ranks"]
+            asked["gpus_per_node"] = layout.per_node if layout else engine["ranks"]
         if self.mem_gb is not None:
             asked["mem"] = f"{self.mem_gb:g}GB"
         if self.exclusive:

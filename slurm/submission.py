@@ -68,7 +68,7 @@ class Submission:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             profile = dict(data.pop("profile"))
-            profile["setup"] = tuple(profile["setup"])
+            profile |= {key: tuple(profile.get(key, ())) for key in ("setup", "ports")}
             plan = Path(data.pop("plan"))
             return cls(folder=path.parent, plan=plan, profile=ClusterProfile(**profile), **data)
         except (OSError, ValueError, TypeError, KeyError) as error:

@@ -50,7 +50,9 @@ def submit(plan: StudyPlan, profile: ClusterProfile, pairs: Sequence[PlannedPair
     with _outside(), _refusals():
         for group in _alike(profile, pairs):
             executor = _executor(folder, f"odin-{plan.name}", profile.resources(group[0]))
-            submitted = executor.map_array(jobs.run_one, [str(path)] * len(group), [pair.key for pair in group])
+            layouts = [profile.layout(pair) for pair in group]
+            keys = [pair.key for pair in group]
+            submitted = executor.map_array(jobs.run_one, [str(path)] * len(group), keys, layouts)
             ids |= {pair.key: job.job_id for pair, job in zip(group, submitted, strict=True)}
         made = replace(made, jobs=ids)
         file = made.save()

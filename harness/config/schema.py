@@ -21,7 +21,7 @@ COMMITTED_COMPUTE = ("rtx4090",)
 CLUSTERS = ("rtx4090-pcie4", "rtx4090-pcie4+erdma160")
 FITTED_LINKS = ("fig1-2dgs", "fig1-3dgs", "fig1-dash", "fig1-taming")
 MOST_RANKS = 16
-MOST_VIRTUAL = 64
+MOST_SPREAD = 64  # GPUs, on one node or several, and threads of the virtual engine
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan
 
 
@@ -100,10 +100,9 @@ class Engine:
 
     def __post_init__(self) -> None:
         expect_one_of(self.name, ("process", "virtual"), key="engine.name")
-        most, each = (MOST_VIRTUAL, "thread") if self.virtual else (MOST_RANKS, "process")
-        expect_at_least(
-            1, key="engine.ranks", value=self.ranks, most=most, advice=f"Each rank is a {each} of this machine."
-        )
+        each = "a thread of this machine" if self.virtual else "a GPU" if self.cuda else "a process of this machine"
+        most = MOST_RANKS if self.device == "cpu" and not self.virtual else MOST_SPREAD
+        expect_at_least(1, key="engine.ranks", value=self.ranks, most=most, advice=f"Each rank is {each}.")
         expect_one_of(self.reduce, REDUCTIONS, key="engine.reduce")
         expect(
             not self.virtual or (self.reduce == "ordered" and not self.padded),

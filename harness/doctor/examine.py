@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.doctor import data, machine, ranks
+from harness.doctor import batch, data, machine, ranks
 from harness.doctor.finding import Finding, warn
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -31,6 +31,7 @@ def examine(*, rendezvous: bool = True, out: Path = Path("runs")) -> list[Findin
         _safely("scene cache", machine.scene_cache),
         _safely("real captures", lambda: data.captures(REPOSITORY)),
         _safely("lpips", data.lpips),
+        _safely("slurm", batch.slurm),
         _safely("git", lambda: machine.git(REPOSITORY)),
     ]
 

@@ -10,11 +10,16 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from harness.run.emulation import refuse_emulation
 from harness.run.priority import ORDINARY, prefer_communication
-from harness.run.seat import CudaSeat, HostSeat, Seat
+from harness.run.seat import CudaSeat, HostSeat, Seat, SpreadSeat
 from harness.run.spec import RunSpec
+from harness.run.spread import join_store
+from odin.comm.cuts import StoreCuts
 from odin.comm.gloo import GlooTransport, in_order_group
+from odin.comm.hosts import HostClock, round_trips
 from odin.comm.link import Link
+from odin.comm.spread import SpreadTransport
 from odin.comm.stamps import CutBoard, JoinStamps, stamp_folder
 from odin.comm.transport import Reduction, SingleRank, Transport
 
@@ -27,6 +32,7 @@ class Group:
     """This rank among its peers.
 
     priority: what the scheduler was told about this rank, in words for the record
+    hosts:    one clock for ranks on several nodes; None where they share one
     """
 
     def __init__(self, spec: RunSpec, rank: int) -> None:
@@ -36,15 +42,25 @@ class Group:
         torch.set_num_threads(1)
         engine = spec.config.engine
         patience = timedelta(seconds=engine.timeout_s)
-        self.seat: Seat = HostSeat(self._stamped)
+        spread = spec.nodes > 1 and self.ranks > 1
+        if spread:
+            refuse_emulation(padded=engine.padded, link=spec.config.link.name, nodes=spec.nodes)
+        self.hosts = HostClock(round_trips) if spread else None
+        self.seat: Seat = SpreadSeat(self._spread) if spread else HostSeat(self._stamped)
         if self.ranks > 1 or engine.cuda:
-            store = dist.FileStore(str(spec.rendezvous), self.ranks)
-        if engine.cuda:
-            self.seat = CudaSeat(dist.PrefixStore("cuda", store), rank, self.ranks, engine.timeout_s)
+            store = self._store = self._meet(patience)
         if self.ranks > 1:
             dist.init_process_group("gloo", store=store, rank=rank, world_size=self.ranks, timeout=patience)
             self._in_order = in_order_group(store, rank, self.ranks, patience)
             dist.barrier()  # gloo starts its threads on first use
+        if engine.cuda:
+            cuda = dist.PrefixStore("cuda", store)
+            self.seat = CudaSeat(cuda, rank, self.ranks, engine.timeout_s, self.hosts)
+
+    def _meet(self, patience: timedelta) -> dist.Store:
+        if self.spec.meeting:
+            return join_store(self.spec.meeting, self.ranks, patience, self.spec.rendezvous)
+        return dist.FileStore(str(self.spec.rendezvous), self.ranks)
 
     def close(self) -> None:
         """Leave the process group."""
@@ -83,6 +99,16 @@ class Group:
             # Here, because ordered sums have a thread that is as old as their transport.
             self.priority = prefer_communication(realtime=engine.realtime)
         return transport
+
+    def _spread(self, name: str, link: Link, steps: int) -> Transport:
+        """Gloo between hosts, over the real network."""
+        assert self.hosts is not None and not link.shaped
+        cuts = StoreCuts(dist.PrefixStore(f"cuts {name}", self._store), self.rank, self.ranks)
+        return SpreadTransport(self._in_order, cuts, self.hosts, Reduction(self.spec.config.engine.reduce))
+
+    def clock_error(self) -> float | None:
+        """Seconds by which moments of ranks on different nodes may be wrong; all ranks ask together."""
+        return None if self.hosts is None else self.most(self.hosts.uncertainty)
 
     def most(self, value: float) -> float:
         """Maximum over ranks."""

@@ -18,7 +18,7 @@ from harness.report.reduction import model_differences, reduction_lines
 from harness.report.summary import BASELINE, headline
 from harness.report.table import print_headline
 from harness.run.collect import describe
-from harness.run.launch import launch
+from harness.run.launch import Starter, launch
 from harness.run.spec import RunSpec
 from harness.run.workload import load_workload
 from harness.store import schema
@@ -89,20 +89,33 @@ def identify(config: Config, cells: Sequence[Cell]) -> tuple[list[str], str]:
     return ids, workload.capture.manifest
 
 
-def run_cells(config: Config, cells: Sequence[Cell], ids: Sequence[str], store: CellStore) -> list[str]:
+def run_cells(
+    config: Config,
+    cells: Sequence[Cell],
+    ids: Sequence[str],
+    store: CellStore,
+    *,
+    refresh: bool = True,
+    starter: Starter | None = None,
+) -> list[str]:
     """Run the sequence and return the ids of its records.
+
+    refresh: also where every cell is done by now: another process may have run them while this one waited
+    starter: of the rank processes, here by default
 
     Raises what ended it; then the first cell that did not finish is recorded as failed, and those before it are done.
     """
-    folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-    folder.mkdir(parents=True)
-    spec = RunSpec(config=config, cells=tuple((c.arm, c.repeat) for c in cells), folder=folder.resolve())
     with store.pair_lock(f"pair-{ids[0]}", list(ids)):
+        if not refresh and all(store.state(i).state is State.DONE for i in ids):
+            return list(ids)
+        folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
+        folder.mkdir(parents=True)
+        spec = RunSpec(config=config, cells=tuple((c.arm, c.repeat) for c in cells), folder=folder.resolve())
         started, finished = now(), dict[int, str]()
         with Progress(len(cells) * config.scale.steps, "warm-up") as progress:
             teller = _Teller(progress, config.scale.steps, finished)
             try:
-                launch(spec, teller)
+                launch(spec, teller, starter)
             except OdinError as error:
                 _record_failure(cells, ids, store, finished, str(error), started, config)
                 raise

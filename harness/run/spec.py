@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.config import Cell, Config, resolved
 from harness.config.convert import build
@@ -15,12 +16,16 @@ class RunSpec:
     """One sequence of cells on one group of rank processes.
 
     cells:   (arm, repeat) in the order they run
-    folder:  scratch folder of this run: rendezvous file, per-rank frames, logs
+    folder:  scratch folder of this run: rendezvous file, per-rank frames, logs; every node of the ranks sees it
+    nodes:   hosts that the ranks lie on, equally many on each, in rank order
+    meeting: ADDRESS:PORT of the store at which the ranks meet; without a port it is the rendezvous file
     """
 
     config: Config
     cells: tuple[tuple[str, int], ...]
     folder: Path
+    nodes: int = 1
+    meeting: str = ""
 
     @property
     def rendezvous(self) -> Path:
@@ -36,24 +41,25 @@ class RunSpec:
         """Where a rank's own output goes."""
         return self.folder / f"rank-{rank}.log"
 
-    def failure(self, rank: int) -> Path:
-        """Where a rank that fails says why."""
-        return self.folder / f"rank-{rank}.failed"
-
     def frame(self, index: int, kind: str, rank: int) -> Path:
         """A rank's timeline or steps frame of a cell, before rank 0 joins them."""
         return self.folder / f"cell-{index}-{kind}-rank-{rank}.parquet"
 
-    def save(self) -> Path:
-        """Write spec.json and return its path."""
-        path = self.folder / "spec.json"
-        data = {"config": {**resolved(self.config), "out": self.config.out}, "cells": self.cells}
-        path.write_text(json.dumps(data), encoding="utf-8")
-        return path
+    @property
+    def path(self) -> Path:
+        """What rank processes read."""
+        return self.folder / "spec.json"
+
+    def save(self) -> None:
+        """Write it to `path`."""
+        data: dict[str, Any] = {"config": {**resolved(self.config), "out": self.config.out}, "cells": self.cells}
+        data |= {"nodes": self.nodes, "meeting": self.meeting}
+        self.path.write_text(json.dumps(data), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> RunSpec:
         """Read what `save` wrote."""
         data = json.loads(path.read_text(encoding="utf-8"))
         cells = tuple((arm, repeat) for arm, repeat in data["cells"])
-        return cls(config=build(Config, data["config"]), cells=cells, folder=path.parent)
+        config = build(Config, data["config"])
+        return cls(config=config, cells=cells, folder=path.parent, nodes=data["nodes"], meeting=data["meeting"])

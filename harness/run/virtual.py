@@ -25,6 +25,7 @@ from harness.measure.windows import windows_frame, write_windows
 from harness.profiles.calibration import committed_calibration
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record, remeasure
 from harness.run.execute import Executed, render_views
+from harness.run.failure import leave
 from harness.run.retiming import Job, Way, jobs
 from harness.run.spec import RunSpec
 from harness.run.together import retime, run_threads, train
@@ -36,7 +37,7 @@ from harness.store.schema import Measurement, Memory, Result
 from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
-from odin.errors import OdinError
+from odin.errors import OdinError, RunError
 from odin.ledger import RING
 from odin.plan import Plan
 from odin.replay import Trajectory
@@ -221,14 +222,11 @@ def main(arguments: list[str]) -> int:
     spec = RunSpec.load(Path(arguments[0]))
     try:
         VirtualWorker(spec).run()
-    except OdinError as error:
-        spec.failure(0).write_text(str(error), encoding="utf-8")
-        return error.exit_code
-    except Exception:
-        traceback.print_exc()
-        last = traceback.format_exc().strip().splitlines()[-1]
-        spec.failure(0).write_text(f"{last} (whole traceback in {spec.log(0)})", encoding="utf-8")
-        return 1
+    except Exception as error:
+        if not isinstance(error, OdinError):
+            traceback.print_exc()
+        leave(spec, 0, "in the virtual engine", error)
+        return error.exit_code if isinstance(error, OdinError) else RunError.exit_code
     return 0
 
 

@@ -25,6 +25,7 @@ from harness.measure.timeline import (
 from harness.measure.windows import delays_frame, windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
+from harness.run.failure import leave
 from harness.run.group import Group
 from harness.run.spec import RunSpec
 from harness.run.warmup import Calibration, calibrate, load_section, save_section, sections, uncalibrated, warm_up
@@ -34,7 +35,7 @@ from harness.store.provenance import collect_provenance, now
 from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
-from odin.errors import OdinError
+from odin.errors import OdinError, RunError
 from odin.runtime import StepRecord
 from pipelines.export import write_ply
 
@@ -60,6 +61,9 @@ class Worker:
         self.workload = replace(load_workload(spec.config), backend=group.seat.backend)
         self.store = CellStore(Path(spec.config.out))
         self._told = 0.0
+        self._clock_error: float | None = None
+        self.where = "at start-up"
+        """What this rank is doing, in words that follow its name."""
         self.provenance = collect_provenance(started=now())  # of the code that was imported, not of a later tree
 
     def run(self) -> None:
@@ -134,10 +138,12 @@ class Worker:
     def _cell(self, index: int, calibration: Calibration) -> tuple[Executed, int, datetime]:
         """Run one cell; what it did, its late steps over all ranks, and when it started."""
         cell, started = self.spec.cell(index), now()
+        self.where = f"at the start of {cell.arm} #{cell.repeat + 1}"
         steps, padded = cell.config.scale.steps, cell.config.engine.padded
         stretch = calibration.stretch if padded else 1.0
         transport = self.group.transport(f"cell-{index}", calibration.link.stretched(stretch), steps)
-        keeper = self.group.seat.keeper(transport, calibration.profile.stretched(stretch) if padded else None)
+        seat = self.group.seat
+        keeper = seat.keeper(transport, calibration.profile.stretched(stretch) if padded else None)
         self.group.tell(stage="cell", index=index, arm=cell.arm, repeat=cell.repeat, steps=steps)
         try:
             executed = execute(
@@ -148,12 +154,14 @@ class Worker:
                 budget=calibration.budget(self.group.ranks),
                 on_step=lambda r: self._on_step(index, r),
             )
+            executed = seat.complete(executed, transport, keeper)
         finally:
             transport.close()
         return executed, self._late_steps(executed), started
 
     def _on_step(self, index: int, step: StepRecord) -> None:
-        moment = time.monotonic()
+        cell, moment = self.spec.cell(index), time.monotonic()
+        self.where = f"after step {step.step} of {cell.arm} #{cell.repeat + 1}"
         if moment - self._told > 0.5 or step.step + 1 == self.spec.config.scale.steps:
             self._told = moment
             self.group.tell(stage="step", index=index, done=step.step + 1, loss=round(step.loss, 5))
@@ -170,6 +178,7 @@ class Worker:
     def _record(self, index: int, executed: Executed, calibration: Calibration, late: int, started: datetime) -> None:
         """Every rank writes its frames; rank 0 joins them and writes the cell's record."""
         rank, spec = self.group.rank, self.spec
+        self._clock_error = self.group.clock_error()
         origin = -self.group.most(-executed.origin)  # the first rank to start is second 0 for all
         executed = replace(executed, origin=origin)
         write_timeline(rank_timeline(executed, rank), spec.frame(index, "timeline", rank))
@@ -194,7 +203,7 @@ class Worker:
             renders=render_views(executed.recipe, self.workload),
             shards=[executed.shard] if executed.shard is not None else [],
         )
-        provenance = self.provenance.spanning(started, now(), self.group.priority)
+        provenance = self.provenance.spanning(started, now(), self.group.priority, self._clock_error)
         result = record(spec.cell(index), self.workload, measurement, provenance)
         folder = self.store.path(result.cell_id)
         write_timeline(timeline, folder / TIMELINE)
@@ -212,18 +221,19 @@ class Worker:
 def main(arguments: list[str]) -> int:
     """Run one rank; on failure leave the reason where the supervisor looks for it."""
     spec, rank = RunSpec.load(Path(arguments[0])), int(arguments[1])
+    where = "while it met the others"
+    worker: Worker | None = None
     try:
         group = Group(spec, rank)
-        Worker(spec, group).run()
+        worker = Worker(spec, group)
+        worker.run()
+        where = "at the end"
         group.close()
-    except OdinError as error:
-        spec.failure(rank).write_text(str(error), encoding="utf-8")
-        return error.exit_code
-    except Exception:
-        traceback.print_exc()
-        last = traceback.format_exc().strip().splitlines()[-1]
-        spec.failure(rank).write_text(f"{last} (whole traceback in {spec.log(rank)})", encoding="utf-8")
-        return 1
+    except Exception as error:
+        if not isinstance(error, OdinError):
+            traceback.print_exc()
+        leave(spec, rank, worker.where if worker is not None else where, error)
+        return error.exit_code if isinstance(error, OdinError) else RunError.exit_code
     return 0
 
 

@@ -23,7 +23,8 @@ class Equivalence(Record):
 
     p:          the larger of the two p-values; absent below two pairs
     half_width: of the 90 % interval that has to fit between the margins, as a share
-    verdict:    "equivalent", "not shown" or "n too small", with the half width where it says why
+    verdict:    "equivalent", "different" (the whole interval lies beyond a margin), "not shown" or "n too small", with
+                the half width where it says why
     """
 
     margin: float
@@ -104,11 +105,14 @@ def equivalence(
         p = 0.0 if low > 0 and high > 0 else 1.0
     else:
         p = float(max(student.sf(low / error, n - 1), student.sf(high / error, n - 1)))
-    half = math.expm1(float(student.ppf(1 - alpha, n - 1)) * error)
+    reach = float(student.ppf(1 - alpha, n - 1)) * error
+    half = math.expm1(reach)
     if n < least:
         verdict = f"n too small: half-width {100 * half:.2f} %"
     elif p < alpha:
         verdict = f"equivalent within ±{100 * margin:g} %"
+    elif low < -reach or high < -reach:
+        verdict = f"different by more than ±{100 * margin:g} %"
     else:
         verdict = f"not shown: half-width {100 * half:.2f} %"
     return Equivalence(margin=margin, p=Reading.of(p), half_width=Reading.of(half), verdict=verdict)

@@ -11,10 +11,10 @@ import socket
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import psutil
-from pydantic import AwareDatetime, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from harness.store.identity import NONE, ROOT, UNKNOWN_SHA, code_version, git_state
 from harness.store.record import Positive, Record, Text
@@ -30,11 +30,16 @@ class Versions(Record):
 
 
 class Slurm(Record):
-    """The allocation a cell ran in."""
+    """The allocation a cell ran in.
+
+    clock_error: s that moments of different nodes may be wrong by against each other; None where all ranks shared a
+                 clock
+    """
 
     job: Text
     nodes: Text
     tasks: Text
+    clock_error: Annotated[float, Field(ge=0)] | None = None
 
 
 class Provenance(Record):
@@ -73,9 +78,14 @@ class Provenance(Record):
             raise ValueError(f"git_sha is a full commit hash or {UNKNOWN_SHA!r}, not {self.git_sha!r}")
         return self
 
-    def spanning(self, started: datetime, ended: datetime, priority: str | None = None) -> Provenance:
+    def spanning(
+        self, started: datetime, ended: datetime, priority: str | None = None, clock_error: float | None = None
+    ) -> Provenance:
         """The same tree and machine for another cell: a run collects once, so that an edit under way changes no id."""
-        changed = {"started": started, "ended": ended, "priority": priority or self.priority}
+        slurm = self.slurm
+        if slurm is not None:
+            slurm = slurm.model_copy(update={"clock_error": clock_error})
+        changed = {"started": started, "ended": ended, "priority": priority or self.priority, "slurm": slurm}
         return Provenance(**(dict(self) | changed))
 
 

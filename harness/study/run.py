@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.config import expand
 from harness.run.headline import identify, run_cells
+from harness.run.launch import Starter
 from harness.store.files import write_text
 from harness.store.states import PAIR, State, is_running
 from harness.store.store import CellStore
@@ -27,8 +28,10 @@ def run_pairs(plan: StudyPlan, pairs: Sequence[PlannedPair], *, refresh: bool) -
     return failures
 
 
-def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False) -> str:
+def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, starter: Starter | None = None) -> str:
     """Run a pair unless all of its cells are done; the reason if it could not be finished, else the empty string.
+
+    starter: of the rank processes, here by default
 
     Cells of a pair share one allocation and one calibration, so a pair is run as a whole or not at all (D§9).
     """
@@ -39,8 +42,10 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False) -> st
         ids, manifest = identify(config, cells)
         plan.keep_manifest(pair, manifest)
         if refresh or any(store.state(i).state is not State.DONE for i in ids):
-            run_cells(config, cells, ids, store)
+            run_cells(config, cells, ids, store, refresh=refresh, starter=starter)
     except OdinError as error:
+        if ids and all(store.state(i).state is State.DONE for i in ids):
+            return ""  # another process held the pair, and has just finished it
         # Where a cell has failed the record says so; where nothing could be started this is the only place.
         if not any(is_running(store.root, store.path(i) / PAIR) for i in ids):
             write_text(note, f"{error}\n")

@@ -11,6 +11,7 @@ from harness.statistics.claims import cannot_claim
 from harness.statistics.ratios import MARGINS, Ratios, equivalence, ratios_of
 from harness.store.schema import Result
 from harness.store.store import CellStore
+from harness.study.repeats import Repeats, repeat_lines, repeats_of
 from harness.study.states import PairState
 
 SEED = "seed"
@@ -26,6 +27,7 @@ class PairRatio:
     noise:   largest spread of an arm over its own repeats in the pair, as a share; None where each ran once
     psnr:    arm's final test PSNR ÷ the baseline's; None where there is none
     failure: which gate failed, or the empty string
+    repeats: what the arm's repeats measured (`harness.study.repeats`)
     """
 
     place: str
@@ -37,6 +39,7 @@ class PairRatio:
     noise: float | None
     psnr: float | None
     failure: str
+    repeats: Repeats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,8 @@ def summary_lines(groups: Sequence[Group]) -> Iterator[str]:
             quality = ratios_of(group.quality)
             tests = "; ".join(f"±{100 * m:g} %: {equivalence(group.quality, m).verdict}" for m in MARGINS)
             yield f"  PSNR ratio {quality.text('.5f')}; {tests}"
+        kept = [(pair.seed, pair.repeats) for pair in group.pairs if pair.speedup is not None]
+        yield from (f"  {line}" for line in repeat_lines(kept))
     if best:
         worst = min(best, key=lambda entry: entry[0])
         yield f"Worst: {worst[1].place or 'all'} {worst[1].arm}, {worst[0]:.3f}× ({worst[1].label})"
@@ -144,6 +149,7 @@ def _of(state: PairState, store: CellStore) -> Iterator[PairRatio]:
             else None,
             psnr=None if failure else _psnr_ratio(compared),
             failure=failure,
+            repeats=repeats_of([r.measurement for r in runs[arm] if r.measurement is not None]),
         )
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -79,27 +81,32 @@ def in_order_group(store: dist.Store, rank: int, ranks: int, timeout: timedelta)
     return dist.ProcessGroupGloo(dist.PrefixStore("in-order", store), rank, ranks, options)
 
 
-class GlooTransport:
-    """Ranks of an initialised gloo process group on one host.
+class Cuts(Protocol):
+    """Where ranks enter how they have cut a step."""
 
-    group:        carries the asynchronous sums, see `in_order_group`; nothing else may use it until `close`
-    stamps, cuts: belong to this cell alone
-    reduction:    how the asynchronous sums are formed
+    def agree(self, step: int, rank: int, digest: int) -> None:
+        """Enter this rank's cut. Raises RunError where another one is known to differ."""
+        ...
+
+    def compare_all(self) -> None:
+        """Raise RunError if any step was cut differently: asked when a collective has failed."""
+        ...
+
+
+class GlooRanks(ABC):
+    """Ranks of an initialised gloo process group, wherever they are; what a collective's arrival is, a subclass says.
+
+    group:     carries the asynchronous sums, see `in_order_group`; nothing else may use it until `close`
+    cuts:      belong to this cell alone
+    reduction: how the asynchronous sums are formed
     """
 
     def __init__(
-        self,
-        group: dist.ProcessGroupGloo,
-        stamps: JoinStamps,
-        cuts: CutBoard,
-        link: Link,
-        reduction: Reduction = Reduction.NATIVE,
+        self, group: dist.ProcessGroupGloo, cuts: Cuts, link: Link, reduction: Reduction = Reduction.NATIVE
     ) -> None:
         self.rank = dist.get_rank()
         self.ranks = dist.get_world_size()
-        self._group = group
-        self._stamps, self._cuts, self._link = stamps, cuts, link
-        self._times = FinishTimes(stamps)
+        self._group, self._cuts, self._link = group, cuts, link
         self._ordered = OrderedReducer(group) if reduction is Reduction.ORDERED else None
 
     def all_reduce(self, tensor: torch.Tensor, joined: float) -> Handle:
@@ -128,12 +135,10 @@ class GlooTransport:
 
         return self._launch(start, self._link.all_gather_seconds(self.ranks * nbytes, self.ranks), joined, nbytes)
 
+    @abstractmethod
     def _launch(self, start: Callable[[], Callable[[], object]], seconds: float, joined: float, nbytes: int) -> Handle:
-        number = self._times.launched(seconds)
-        self._stamps.join(number, self.rank, joined)
-        handle = _Collective(start(), number, self._times, joined, self._link.shaped)
-        handle.nbytes = nbytes
-        return handle
+        """Start a collective that occupies the link for `seconds`. start: launches the real one and returns what blocks
+        until that is there."""
 
     def agree(self, step: int, digest: int) -> None:
         """Compare the step's cut with those of the ranks that were here before. Raises RunError."""
@@ -175,3 +180,28 @@ class GlooTransport:
         """End the thread of the ordered sums; nothing else is held beyond the cell's stamps."""
         if self._ordered is not None:
             self._ordered.close()
+
+
+class GlooTransport(GlooRanks):
+    """Ranks of one host, which share memory for join stamps.
+
+    stamps: belong to this cell alone; the rest as in `GlooRanks`
+    """
+
+    def __init__(
+        self,
+        group: dist.ProcessGroupGloo,
+        stamps: JoinStamps,
+        cuts: CutBoard,
+        link: Link,
+        reduction: Reduction = Reduction.NATIVE,
+    ) -> None:
+        super().__init__(group, cuts, link, reduction)
+        self._stamps, self._times = stamps, FinishTimes(stamps)
+
+    def _launch(self, start: Callable[[], Callable[[], object]], seconds: float, joined: float, nbytes: int) -> Handle:
+        number = self._times.launched(seconds)
+        self._stamps.join(number, self.rank, joined)
+        handle = _Collective(start(), number, self._times, joined, self._link.shaped)
+        handle.nbytes = nbytes
+        return handle

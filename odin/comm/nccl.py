@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from odin.comm.deferred import DeferredArrival
+from odin.comm.hosts import HostClock
 from odin.comm.transport import Arrival
 from odin.comm.watchdog import Watchdog
 from odin.device.clock import EventClock, Stamp
@@ -117,16 +118,25 @@ class _Handle:
 
 
 class NcclTransport:
-    """Ranks of one host, a device each, for one cell.
+    """Ranks with a device each, for one cell.
 
     clock:    of this rank's device; the keeper's too
     watchdog: started here and stopped by `close`
+    hosts:    one clock for ranks of several hosts; None where they share one
     """
 
     def __init__(
-        self, rank: int, ranks: int, communicators: Communicators, clock: EventClock, watchdog: Watchdog
+        self,
+        rank: int,
+        ranks: int,
+        communicators: Communicators,
+        clock: EventClock,
+        watchdog: Watchdog,
+        hosts: HostClock | None = None,
     ) -> None:
-        self.rank, self.ranks = rank, ranks
+        self.rank, self.ranks, self._hosts = rank, ranks, hosts
+        if hosts is not None:
+            hosts.anchor()
         self._communicators, self._clock, self._watchdog = communicators, clock, watchdog
         self._streams = clock.streams
         watchdog.start()
@@ -167,8 +177,7 @@ class NcclTransport:
         self.barrier()
         self._clock.anchor()
         joined = torch.tensor([self._clock.moment(x.ready) for x in launches], dtype=torch.float64)
-        last = joined.clone()
-        self.reduce_now(last, "max")
+        last = self._last_of_all(joined)
         free = self._arrivals[-1].finish if self._arrivals else 0.0
         for launch, own, latest in zip(launches, joined.tolist(), last.tolist(), strict=True):
             finish = self._clock.moment(launch.finish)
@@ -177,6 +186,17 @@ class NcclTransport:
             start = min(max(latest, free), finish)
             self._arrivals.append(Arrival(joined=own, last_join=latest, start=start, finish=finish, real=finish))
             free = finish
+
+    def _last_of_all(self, joined: torch.Tensor) -> torch.Tensor:
+        """The latest join of each collective over ranks, on this rank's clock. joined: its own, float64 [C]."""
+        last, hosts = joined.clone(), self._hosts
+        if hosts is None:
+            self.reduce_now(last, "max")
+            return last
+        hosts.anchor()
+        last.apply_(hosts.common)
+        self.reduce_now(last, "max")
+        return last.apply_(hosts.own)
 
     def agree(self, step: int, digest: int) -> None:
         """Compare the step's cut with those of the neighbouring ranks that were here before, through the rendezvous

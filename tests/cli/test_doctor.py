@@ -197,6 +197,6 @@ def test_the_doctor_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert code == (1 if "\nmissing" in f"\n{out}" else 0)
     names = ("python", "cores", "memory", "disk", "shared memory", "torch", "device", "gloo", "rendezvous",
-             "numba cache", "scene cache", "real captures", "lpips", "git")  # fmt: skip
+             "numba cache", "scene cache", "real captures", "lpips", "slurm", "git")  # fmt: skip
     assert all(f" {name} " in out for name in names)
     assert "two processes met on 127.0.0.1" in out

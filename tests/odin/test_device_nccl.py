@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from odin.arms import ARMS
+from odin.comm.hosts import HostClock
 from odin.comm.nccl import NcclCommunicator
 from odin.comm.transport import Arrival
 from odin.comm.watchdog import Watchdog
@@ -92,6 +93,17 @@ def test_arrivals_are_on_the_hosts_clock() -> None:
     for a, b in pairwise(first):
         assert b.start >= a.finish
     assert second[1].joined - first[1].joined > 0.05, "rank 1 was late for the second collective"
+
+
+def test_joins_of_several_hosts_are_compared_on_one_clock() -> None:
+    """Rank 1's clock is 1000 s ahead and it joins a second later; both learn that, each on its own clock."""
+
+    def main(rank: Rank) -> list[float]:
+        ahead = 1000.0 * rank.rank
+        rank.transport._hosts = HostClock(lambda: (time.monotonic(), -ahead, 0.0))
+        return rank.transport._last_of_all(torch.tensor([10.0 + ahead + rank.rank], dtype=torch.float64)).tolist()
+
+    assert run_device_ranks(2, main, store=dist.HashStore()) == [[11.0], [1011.0]]
 
 
 def test_the_timeline_is_complete_after_resolving() -> None:

@@ -94,10 +94,27 @@ def test_equivalence_by_the_interval() -> None:
             assert found.half_width.value == pytest.approx(math.expm1(half))
 
 
+@pytest.mark.parametrize(
+    ("mean", "spread", "verdict"),
+    [
+        (0.0, 0.002, "equivalent within ±0.5 %"),  # known to be equal
+        (0.02, 0.002, "different by more than ±0.5 %"),  # known to differ, both ways
+        (-0.02, 0.002, "different by more than ±0.5 %"),
+        (0.005, 0.004, "not shown"),  # at the margin
+        (0.0, 0.05, "not shown"),  # equal, but nobody could know
+    ],
+)
+def test_known_cases_are_classified(mean: float, spread: float, verdict: str) -> None:
+    """Values at fixed quantiles of a normal distribution, so that nothing is left to a draw."""
+    logs = mean + spread * stats.norm.ppf((np.arange(24) + 0.5) / 24)
+    assert equivalence(np.exp(logs).tolist(), 0.005).verdict.startswith(verdict)
+
+
 def test_too_few_pairs_get_no_verdict() -> None:
     assert equivalence([1.0001, 0.9999, 1.0], 0.01).verdict == "n too small: half-width 0.02 %"
     assert equivalence([1.0001, 0.9999, 1.0], 0.01, least=3).verdict == "equivalent within ±1 %"
     assert equivalence([1.02, 1.03, 1.0], 0.005, least=3).verdict.startswith("not shown: half-width")
+    assert equivalence([1.02, 1.03, 1.04], 0.005).verdict.startswith("n too small")  # also where it would differ
     assert equivalence([1.0], 0.01).verdict == "n too small: n = 1"
     assert equivalence([1.0] * 20, 0.005).p.value == 0.0
     assert equivalence([1.1] * 20, 0.005).p.value == 1.0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.store.store import CellStore
+from harness.study.repeats import STATE, repeat_lines
 from harness.study.states import pair_states
 from harness.study.summary import grouped, pair_ratios, summary_lines
 from tests.study import studies
@@ -29,6 +30,9 @@ def test_speedups_over_seeds(tmp_path: Path) -> None:
     assert "speedup 1.389 (deterministic)×, noise up to 0.0 %" in text
     assert "n too small" in text
     assert "What this cannot claim: n = 3: a sign test" in text
+    assert (
+        "over repeats of a seed: final state, payload bytes, primitives, opened windows, PSNR (deterministic)" in text
+    )
 
 
 def test_what_varies_gets_an_interval_and_the_bootstrap_its_coverage(tmp_path: Path) -> None:
@@ -55,3 +59,13 @@ def test_pairs_that_are_not_done_are_left_out(tmp_path: Path) -> None:
     plan = studies.plan(tmp_path)
     studies.record(plan, plan.pairs[0], 0)
     assert lines(plan) == []
+
+
+def test_what_a_repeat_changes_is_told_with_its_spread() -> None:
+    same, other = {STATE: (0.0, 0.0), "PSNR": (20.0, 20.0)}, {STATE: (0.0, 1.0), "PSNR": (20.0, 22.0)}
+    assert list(repeat_lines([("0", same), ("1", same)])) == [
+        "over repeats of a seed: final state, PSNR (deterministic)"
+    ]
+    (line,) = repeat_lines([("0", same), ("1", other), ("2", other)])
+    assert line.endswith("final state 2 different ones (seed 1 and 1 more); PSNR 21 ± 1.414 (seed 1 and 1 more)")
+    assert list(repeat_lines([("0", {STATE: (0.0,)})])) == []
