@@ -16,13 +16,14 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(user_cache_dir("odin-bench")) / "numba" / code_version()))
 
 # CI tries the same examples every time, so that a change is judged by itself; developers' runs keep searching.
-settings.register_profile("ci", derandomize=True)
+# No example has a deadline: the machine may be busy with something else.
+settings.register_profile("developer", deadline=None)
+settings.register_profile("ci", derandomize=True, deadline=None)
 # One bad example is enough to kill a mutant; it need not be a small one.
 settings.register_profile(
-    "mutants", derandomize=True, max_examples=15, phases=[Phase.generate], report_multiple_bugs=False
+    "mutants", derandomize=True, deadline=None, max_examples=15, phases=[Phase.generate], report_multiple_bugs=False
 )
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 
 def data_folder() -> Path:
