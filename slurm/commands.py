@@ -51,6 +51,8 @@ def submit_study(
         print("Nothing to submit: all cells of this study are done or running.")
         return 0
     _refuse_twice(plan.out, {pair.key for pair in missing})
+    for pair in [] if profile.local else missing:
+        profile.resources(pair)  # what cannot be asked for is refused before anything is written
     plan.save()
     for pair in missing:
         plan.note(pair).unlink(missing_ok=True)

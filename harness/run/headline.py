@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from harness.catalog.manifests import enforce_scene
 from harness.config import Cell, Config, expand
 from harness.progress import Progress
 from harness.report.exchange import exchange_lines
@@ -81,8 +82,12 @@ def _identities(config: Config, cells: Sequence[Cell]) -> list[str]:
 
 
 def identify(config: Config, cells: Sequence[Cell]) -> tuple[list[str], str]:
-    """Cell ids and the manifest of the scene, which this reads or generates. Raises InputError."""
+    """Cell ids and the manifest of the scene, which this reads or generates. Raises InputError, also where a capture of
+    the catalog is not what it was at its first use."""
     workload = load_workload(config, progress=_say)
+    scene = config.scene
+    if not scene.procedural:
+        enforce_scene(scene.path, scene.images, scene.test_every, workload.capture.manifest)
     version = code_version()
     described = [describe(cell, workload) for cell in cells]
     ids = [cell_id(d.identity, d.manifest, version, NONE, SCHEMA_VERSION) for d in described]

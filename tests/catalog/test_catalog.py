@@ -16,7 +16,10 @@ from harness.catalog.fetch import fetch, wanted
 from harness.catalog.manifests import enforce_scene, manifests_file, recorded
 from harness.catalog.scenes import catalog, chosen, scene_at
 from harness.cli import main
+from harness.config import expand, load
+from harness.run.headline import identify
 from odin.errors import InputError
+from tests.scenes.toy_scene import write_toy_scene
 
 TRUCK = chosen(["truck"])[0]
 
@@ -164,3 +167,16 @@ def test_a_broken_file_of_manifests_is_named() -> None:
         manifests_file().write_text(text)
         with pytest.raises(InputError, match=r"manifests\.json"):
             recorded()
+
+
+def test_a_run_enforces_the_manifest_of_a_catalog_scene(tmp_path: Path) -> None:
+    """Through `identify`, which every run starts with, on a real COLMAP folder under the catalog's name."""
+    folder = TRUCK.folder(tmp_path / "data")
+    write_toy_scene(folder)
+    config = load([f"scene={folder}", "link=none", "padded=false", "steps=2", "test_every=0"])
+    first, _ = identify(config, expand(config))
+    assert identify(config, expand(config))[0] == first
+    photo = sorted((folder / "images").iterdir())[0]
+    photo.write_bytes(sorted((folder / "images").iterdir())[1].read_bytes())
+    with pytest.raises(InputError, match="Scene tanksandtemples/truck"):
+        identify(config, expand(config))

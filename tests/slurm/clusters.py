@@ -79,9 +79,9 @@ def finished(out: Path, capsys: pytest.CaptureFixture[str], seconds: float = 240
     pytest.fail(f"jobs did not end within {seconds:.0f} s: {states}\n{logs(out)}")
 
 
-def words(out: Path, steps: int, ranks: int) -> list[str]:
+def words(out: Path, steps: int, ranks: int, cluster: str = "testcluster") -> list[str]:
     """A study of two pairs for `submit`."""
-    return ["smoke", "cluster=testcluster", f"scene={TINY}", f"steps={steps}", f"ranks={ranks}", f"out={out}"]
+    return ["smoke", f"cluster={cluster}", f"scene={TINY}", f"steps={steps}", f"ranks={ranks}", f"out={out}"]
 
 
 def assert_all_done_once(out: Path) -> None:

@@ -123,21 +123,13 @@ def profile(tmp_path: Path, **keys: object) -> Path:
     return path
 
 
-def test_a_pair_over_two_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    """One rank on each node, started by srun; the timeline is on one clock and the record says how well."""
+def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    file = study(tmp_path, set={"ranks": 2, "steps": 4})  # padded, on an emulated link
     out = tmp_path / "runs"
-    words = [str(study(tmp_path)), f"cluster={profile(tmp_path)}", f"out={out}"]
-    with connected(tmp_path / "cluster", monkeypatch):
-        assert command(submit_app, *words) == 0
-        finished(out, capsys)
-    assert main(["status", str(out), "--all"]) == 0
-    assert "4 cells in 1 pairs: 4 done" in capsys.readouterr().out, logs(out)
-    results = list(CellStore(out).results())
-    assert {r.provenance.slurm.nodes for r in results} == {"n[1-2]"}
-    assert {r.provenance.slurm.tasks for r in results} == {"2"}
-    assert all(0 < r.provenance.slurm.clock_error < 0.1 for r in results)
-    assert {r.cell.label.value for r in results} == {"measured"}
-    assert not list(out.glob("scratch/*"))
+    assert command(submit_app, str(file), f"cluster={profile(tmp_path)}", f"out={out}") == 2
+    assert "memory of one host" in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.store.store import CellStore
 from slurm.commands import submit_app
 from slurm.submission import submissions
 from tests.slurm.clusters import ROOT, assert_all_done_once, command, connected, finished, logs, words
@@ -16,16 +17,23 @@ pytestmark = pytest.mark.xdist_group("slurm")
 
 
 def test_a_study_through_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    """Two pairs in one array, each on a node; the table is written by the job after them."""
-    out = tmp_path / "runs"
+    """Two pairs in one array, the two ranks of each on two nodes; the table is written by the job after them."""
+    out, profile = tmp_path / "runs", tmp_path / "nodes.yaml"
+    profile.write_text("hours: 0.25\nranks_per_node: 1\n")
+    asked = words(out, 2, 2, str(profile))
     with connected(tmp_path / "cluster", monkeypatch):
-        assert command(submit_app, *words(out, 2, 1)) == 0
-        assert command(submit_app, *words(out, 2, 1)) == 2
+        assert command(submit_app, *asked) == 0
+        assert command(submit_app, *asked) == 2
         assert "in the queue already" in capsys.readouterr().err
         assert finished(out, capsys).count("COMPLETED") == 3, logs(out)
         assert_all_done_once(out)
-        assert command(submit_app, *words(out, 2, 1)) == 0
+        assert command(submit_app, *asked) == 0
         assert "Nothing to submit" in capsys.readouterr().out
+    results = list(CellStore(out).results())
+    assert {(r.provenance.slurm.nodes, r.provenance.slurm.tasks) for r in results} == {("n[1-2]", "2")}
+    assert all(0 < r.provenance.slurm.clock_error < 0.1 for r in results)  # the timeline is on one clock
+    assert {r.cell.label.value for r in results} == {"measured"}
+    assert not list(out.glob("scratch/*"))
     (made,) = submissions(out)
     first, second = made.jobs.values()
     assert (first.partition("_")[0], first[-2:], second[-2:]) == (second.partition("_")[0], "_0", "_1")
