@@ -3,6 +3,7 @@
     odin-bench reproduce headline                                    the headline on a procedural scene
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
+    odin-bench reproduce all scale=smoke                             every table and figure of the paper
     odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
     odin-bench run smoke seed=0,1                                    what is missing of a study, pair by pair
     odin-bench status runs                                           states of its cells; retry: what has failed
@@ -79,7 +80,7 @@ def application() -> typer.Typer:
 
 
 def _reproduce(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="headline is the one of this version.")],
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="headline, or all: every exhibit.")],
     words: Words = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print cells and config; run nothing.")] = False,
     refresh: Annotated[bool, typer.Option("--refresh", help="Run cells again that are done.")] = False,
@@ -89,7 +90,19 @@ def _reproduce(
     A word sets a key (engine.ranks=1), by its last part where that is clear (steps=150 seed=1 out=runs
     ranks=2 images=images_4), or chooses an option (pipeline=3dgs link=none scale=smoke). scene=PATH is a
     folder in COLMAP layout, scene=rooms needs no files. --dry-run shows every key.
+
+    all scale=smoke|laptop|paper runs what is missing for every table and figure, and makes them; only=matrix,tau
+    chooses parts. headline scale=laptop|paper is its part matrix; cluster=PROFILE submits to Slurm.
     """
+    from harness.study.scale import scale_names
+
+    committed = [w for w in words or [] if w.startswith("scale=") and w[6:] in scale_names() and w != "scale=smoke"]
+    if study == "all" or (study == "headline" and committed):
+        from harness.study.reproduce import Asked, reproduce_all
+
+        return reproduce_all(
+            Asked.of(words or [], only="" if study == "all" else "matrix"), dry_run=dry_run, refresh=refresh
+        )
     config = load([f"study={option('study', study)}", *(words or [])])
     if dry_run:
         print(_announcement(config))
