@@ -7,7 +7,8 @@
     odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
     odin-bench run smoke seed=0,1                                    what is missing of a study, pair by pair
     odin-bench status runs                                           states of its cells; retry: what has failed
-    odin-bench report runs                                           table and figure again, from the records
+    odin-bench report runs                                           tables and report.html, from the records
+    odin-bench figures out=runs/smoke                                the paper's tables and figures, from the records
     odin-bench plan scene=PATH ranks=4                               what the planner decides about a capture, and why
     odin-bench timeline runs/cells/ID                                 which rank does what when, where ranks idle
     odin-bench arms                                                  what can be compared
@@ -175,10 +176,13 @@ def _predict(words: Words = None) -> int:
 
 
 def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")]) -> int:
-    """Print the table and draw the figure again, from the records alone."""
-    from harness.report.headline import report_headline
+    """Print tables and draw the figure again, from the records alone, and write report.html beside them.
 
-    return report_headline(path)
+    Where studies were recorded, the page has the exhibits that odin-bench figures has made.
+    """
+    from harness.report.command import report
+
+    return report(path)
 
 
 def _timeline(

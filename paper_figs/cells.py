@@ -62,6 +62,16 @@ class Pair:
         return next((row.numbers for row in self._rows if row.arm == arm), None)
 
     @property
+    def limit(self) -> float | None:
+        """Ratio at which nothing would be lost; None without a sound baseline."""
+        return self.headline.limit.value if BASELINE in self.sequence else None
+
+    @property
+    def noise(self) -> float | None:
+        """Largest spread of an arm over its own repeats; None where each ran once or is not sound."""
+        return self.headline.noise.overall.value if BASELINE in self.sequence else None
+
+    @property
     def _rows(self) -> Sequence[Any]:
         return self.headline.rows if BASELINE in self.sequence else ()
 

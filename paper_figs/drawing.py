@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from harness.plan.drawing import colour
 from harness.report.figure import STYLE, WIDTH
@@ -28,15 +28,12 @@ ARMS: dict[str, tuple[str, str]] = {
     "quality": (colour(2), "^"),
     "predicted": (colour(3), "D"),
     "paper-quality": (colour(5), "v"),
-    "quality:groups=off": (colour(8), "<"),
+    "quality:groups=off": (colour(4), "<"),
     "ddp": ("0.45", "P"),
 }
 OTHERS = "PX>h*p"
 PAPER_MARK: dict[str, Any] = {"marker": "*", "ms": 8, "mfc": "white", "mec": "black", "mew": 0.9, "ls": "none"}
 TICKS = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 8, 10, 16, 32, 64, 100, 200, 300)
-
-__all__ = ["ARMS", "NARROW", "PAPER_MARK", "PIPELINES", "WIDTH", "arm_style", "canvas", "dots", "in_style",
-           "legend_above", "ratio_axis", "sheet", "short"]  # fmt: skip
 
 
 def in_style(draw: Callable[P, Figure | None]) -> Callable[P, Figure | None]:
@@ -106,6 +103,25 @@ def legend_above(axes: Axes, columns: int = 4, *, extra: Mapping[str, Any] | Non
     )  # fmt: skip
 
 
+def legend_outside(figure: Figure, panels: Sequence[Axes], columns: int = 5) -> None:
+    """One legend for several panels, over all of them, each name once."""
+    unique: dict[str, Any] = {}
+    for axes in panels:
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
+            unique.setdefault(text, handle)
+    figure.legend(
+        unique.values(), unique.keys(), ncols=columns, loc="outside upper center", frameon=False, handlelength=1.3,
+        columnspacing=1.0, handletextpad=0.5,
+    )  # fmt: skip
+
+
+def plain_log(axis: Any) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, written out."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
 def short(scenes: Sequence[str]) -> list[str]:
     """Names of scenes for an axis: procedural sizes left out where that confuses none."""
     cut = [scene.partition("-")[0] for scene in scenes]
@@ -128,7 +144,7 @@ def dots(axes: Axes, rows: pd.DataFrame, by: str, places: Sequence[str], *, scal
                 axes.plot(
                     [scale * row["low"], scale * row["high"]], [y, y], "-", color=style["color"], lw=1.2, zorder=2
                 )
-            axes.plot(scale * row["value"], y, ls="none", ms=4.5, mec="white", mew=0.4, label=arm, zorder=3, **style)
+            axes.plot(scale * row["value"], y, ls="none", ms=5.5, mec="white", mew=0.4, label=arm, zorder=3, **style)
             if row["paper"] == row["paper"]:
                 axes.plot(scale * row["paper"], y, **PAPER_MARK, label="paper", zorder=4)
     axes.set_yticks(range(len(places)), short(places) if by == "scene" else list(places))

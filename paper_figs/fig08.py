@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from paper_figs.cells import Cells, over_seeds, source, speedups
-from paper_figs.drawing import PIPELINES, arm_style, in_style, sheet, short
+from paper_figs.drawing import PIPELINES, arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows
@@ -69,8 +69,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             axes.set_ylim(0, 1.22 * own["value"].max())
         for line in grid:
             line[0].set_ylabel(f"images/s ({' / '.join(sorted(set(rows['label'])))})")
-        handles, names = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=4, frameon=False, handlelength=1.3)
+        legend_outside(figure, [grid.flat[0]])
         return figure
 
 

@@ -28,7 +28,7 @@ def rows(cells: Cells) -> pd.DataFrame:
         own = place(group)
         for arm in ARMS:
             found.add_ratios("speedup", speedups(group, arm), arm=arm, unit="ratio", **own)
-        limits = [value for pair in group if (value := pair.headline.limit.value) is not None]
+        limits = [value for pair in group if (value := pair.limit) is not None]
         found.add_mean("limit", limits, unit="ratio", **own)
     return found.frame()
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from harness.plan.drawing import colour
 from paper_figs import scaling
 from paper_figs.cells import Cells
-from paper_figs.drawing import PAPER_MARK, WIDTH, canvas, in_style, legend_above
+from paper_figs.drawing import PAPER_MARK, WIDTH, canvas, in_style, legend_above, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows
@@ -44,13 +44,16 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         for y, row in enumerate(rows.to_dict("records")):
             shade = colour(5) if row["arm"].startswith("Grendel") else colour(0)
             axes.barh(y, row["value"], 0.62, color=shade, alpha=0.45 if "Odin" not in row["arm"] else 0.9)
-            axes.annotate(f"{row['value']:.2f}×", (row["value"], y), (3, 0), textcoords="offset points", va="center")
+            axes.annotate(
+                f"{row['value']:.2f}×", (row["value"], y), (-4, 0), textcoords="offset points", va="center", ha="right"
+            )
             if row["paper"] == row["paper"]:
                 axes.plot(row["paper"], y, **PAPER_MARK, label="paper")
         axes.axvline(ideal, color="0.3", lw=0.8, ls="--", label=f"ideal, {ideal}×")
         axes.set_yticks(range(len(rows)), list(rows["arm"]))
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(0, 1.14 * max(ideal, rows["value"].max()))
-        axes.set_xlabel(f"throughput ÷ one rank, {rows['scene'].iloc[0]} ({' / '.join(sorted(set(rows['label'])))})")
+        scene = short([str(rows["scene"].iloc[0])])[0]
+        axes.set_xlabel(f"throughput ÷ one rank, {scene}, W = {ideal} ({' / '.join(sorted(set(rows['label'])))})")
         legend_above(axes)
         return figure

@@ -30,7 +30,7 @@ def rows(cells: Cells) -> pd.DataFrame:
     for group in over_seeds(cells.pairs("city")):
         first = group[0]
         own = place(group, scene=f"W = {first.ranks}")
-        limits = [value for pair in group if (value := pair.headline.limit.value) is not None]
+        limits = [value for pair in group if (value := pair.limit) is not None]
         found.add_mean("limit", limits, unit="ratio", **own)
         for arm in ARMS:
             paper = stated("Fig. 13", f"speedup_{first.ranks}") if arm == DEFAULT else None
@@ -74,8 +74,9 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             arm, filled = row["arm"], row["quantity"] == "hidden_publish"
             at = places.index(row["scene"]) + 0.2 * (ARMS.index(arm) - 1)
             style = arm_style(arm)
-            right.plot(100 * row["value"], at, ls="none", ms=5, marker=style["marker"], mec=style["color"],
-                       mfc=style["color"] if filled else "white", label=f"{arm}, {row['quantity'][7:]}")  # fmt: skip
+            look = {"marker": style["marker"], "mec": style["color"], "mfc": style["color"] if filled else "none"}
+            size, said = 4.5 if filled else 7.5, f"{arm}, {row['quantity'][7:]}"
+            right.plot(100 * row["value"], at, ls="none", ms=size, label=said, **look)
         left.set_yticks(range(len(places)), places)
         kind = " / ".join(sorted(set(rows["label"])))
         left.set_xlabel(f"throughput ÷ barrier ({kind})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from odin.arms import arm as arm_named
 from paper_figs.cells import Cells, over_seeds, place, speedups
@@ -56,7 +57,10 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         left.set_xlabel("regions K")
         right.set_xlabel("τ")
         left.set_xticks(sorted(set(counts)))
-        right.set_xticks(sorted(set(gates)))
+        right.set_xscale("log")
+        right.xaxis.set_major_locator(FixedLocator(sorted(set(gates))))
+        right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        right.xaxis.set_minor_locator(NullLocator())
         ratio_axis(left.yaxis, left, rows["value"])
         right.axhline(1.0, color="0.3", lw=0.8)
         left.set_ylabel(f"throughput ÷ barrier ({' / '.join(sorted(set(rows['label'])))})")

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from paper_figs.cells import Cells, over_seeds, place
-from paper_figs.drawing import arm_style, in_style, legend_above, sheet, short
+from paper_figs.drawing import arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
 from paper_figs.quality import METRICS, deltas
@@ -62,7 +62,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             axes.set_xlabel(f"Δ {metric.upper()}, %")
             axes.set_yticks(range(len(places)), texts)
             axes.set_ylim(len(places) - 0.5, -0.5)
-        legend_above(grid[0][0], 4)
+        legend_outside(figure, grid[0])
         figure.supxlabel(f"evidence: {' / '.join(sorted(set(rows['label'])))}", fontsize=7)
         return figure
 

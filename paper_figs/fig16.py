@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from harness.plan.drawing import colour
 from paper_figs.cells import Cells
-from paper_figs.drawing import canvas, in_style, legend_above
+from paper_figs.drawing import canvas, in_style, legend_above, plain_log
 from paper_figs.exhibit import Need, Table
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows
@@ -61,6 +61,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             left.plot(counts[own.index], own["value"], ms=4, label=arm or "full replication", **style)
         left.set_xscale("log", base=2)
         left.set_yscale("log")
+        plain_log(left.yaxis)
         left.set_xticks(sorted(set(counts)), [str(k) for k in sorted(set(counts))])
         left.set_xlabel("regions K")
         left.set_ylabel("extra memory, MB (measured)")
@@ -78,6 +79,7 @@ def _operations(axes: Axes, frame: pd.DataFrame) -> None:
         y = [names.index(arm) + 0.6 * ((place + 0.5) / len(sizes) - 0.5) for arm in own["arm"]]
         axes.plot(own["value"], y, ls="none", marker="oXP*hDsv<"[place % 9], ms=4, color=colour(place % 10), label=size)
     axes.set_xscale("log")
+    plain_log(axes.xaxis)
     axes.axvline(1, color="0.3", lw=0.8)
     paper = stated("Fig. 16", "operation_ratio")
     if paper is not None:

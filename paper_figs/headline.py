@@ -113,12 +113,17 @@ def rows(cells: Cells) -> pd.DataFrame:
             f"mean_speedup_slowdown_{slowdown:g}",
         )
     own = source(matrix)
-    limits = [value for pair in matrix if (value := pair.headline.limit.value) is not None]
+    limits = [value for pair in matrix if (value := pair.limit) is not None]
     found.add_mean("mean_limit", limits, unit="ratio", **own)
     for arm in ARMS:
         for quantity, values in _hidden(matrix, arm).items():
             paper = stated("Abstract", "hidden") if (quantity, arm) == ("hidden", "throughput") else None
             found.add_mean(quantity, values, arm=arm, unit="share", paper=paper, **own)
+    floors = [(value, pair) for pair in cells.every_pair() if (value := pair.noise) is not None]
+    if floors:
+        value, pair = max(floors, key=lambda one: one[0])
+        found.add("noise_floor", value, scene=pair.scene, pipeline=pair.pipeline, n=len(floors), unit="share",
+                  **source([pair]))  # fmt: skip
     _borrow(found, review2.rows(cells), "quality_delta", "quality_delta")
     _city(found, cells)
     plans = table3.rows(cells)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from harness.plan.drawing import colour
 from paper_figs.cells import Cells
-from paper_figs.drawing import canvas, in_style
+from paper_figs.drawing import canvas, in_style, legend_outside
 from paper_figs.exhibit import Need, Table
 from paper_figs.tidy import Rows
 
@@ -60,7 +60,5 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             axes.set_xlabel("error of the next step's gradient, % (computed)")
             axes.set_yticks(range(len(scenes)), scenes)
             axes.set_ylim(len(scenes) - 0.5, -0.5)
-        handles, names = panels[0].get_legend_handles_labels()
-        unique = dict(zip(names, handles, strict=True))
-        figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=3, frameon=False)
+        legend_outside(figure, panels)
         return figure

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from harness.statistics.intervals import student_interval
 from harness.statistics.ratios import equivalence, ratios_of
 from paper_figs.cells import Cells, Pair, source
-from paper_figs.drawing import arm_style, in_style, legend_above, sheet, short
+from paper_figs.drawing import arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.quality import decibels
 from paper_figs.tidy import Rows
@@ -23,7 +24,7 @@ note = (
     " floor of every difference, because densification is chaotic. An arm's difference inside that spread is no "
     "finding."
 )
-needs: tuple[Need, ...] = (Study(role="quality"),)
+needs: tuple[Need, ...] = (Study(role="quality"), Study(role="control"))
 ARMS = ("throughput", "predicted", "barrier-planned")
 CONTROL, BASELINE = "perturbed", "barrier"
 MARGIN = 0.005
@@ -80,16 +81,17 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
                     axes.plot(
                         [sum(values) / len(values)], [at], ls="none", ms=5, mec="white", mew=0.4, label=arm, **style
                     )
-            axes.set_title(f"densification {'on' if densify else 'off'}", loc="left", fontsize=8, pad=16)
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.set_title(f"densification {'on' if densify else 'off'}", loc="left", fontsize=8)
             axes.set_xlabel(f"test PSNR − barrier's, dB ({' / '.join(sorted(set(rows['label'])))})")
             axes.set_yticks(range(len(scenes)), short(scenes))
             axes.set_ylim(len(scenes) - 0.5, -0.5)
-            legend_above(axes, 4)
+        legend_outside(figure, grid[0])
         return figure
 
 
 def _style(arm: str) -> dict[str, object]:
-    return {"color": "0.5", "marker": "x"} if arm == CONTROL else arm_style(arm)
+    return {"color": "0.5", "marker": "X"} if arm == CONTROL else arm_style(arm)
 
 
 def _perturb(pair: Pair) -> float:

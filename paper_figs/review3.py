@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from paper_figs.cells import Cells, over_seeds, place, source, speedups
-from paper_figs.drawing import PIPELINES, arm_style, in_style, legend_above, ratio_axis, sheet, short
+from paper_figs.drawing import PIPELINES, arm_style, in_style, legend_outside, ratio_axis, sheet, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.tidy import Rows
 
@@ -59,9 +59,9 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
                           mfc=style["color"] if filled else "none", mec="white" if filled else style["color"],
                           label=row["arm"] if filled else None, zorder=3 if filled else 2)  # fmt: skip
             ratio_axis(axes.xaxis, axes, ratios["value"], most=4)
-            axes.set_title(pipeline, loc="left", fontsize=8, pad=14)
+            axes.set_title(pipeline, loc="left", fontsize=8)
             axes.set_yticks(range(len(scenes)), short(scenes))
             axes.set_ylim(len(scenes) - 0.5, -0.5)
-        legend_above(grid[0][0], 3)
+        legend_outside(figure, grid[0])
         figure.supxlabel(f"throughput ÷ barrier ({' / '.join(sorted(set(rows['label'])))})", fontsize=8)
         return figure

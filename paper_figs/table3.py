@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from harness.plan.drawing import colour
 from paper_figs.cells import Cells
-from paper_figs.drawing import PAPER_MARK, WIDTH, canvas, in_style, legend_above
+from paper_figs.drawing import PAPER_MARK, WIDTH, canvas, in_style, legend_above, plain_log
 from paper_figs.exhibit import Need, Table
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows
@@ -53,6 +53,8 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         axes.plot(paper["images"], paper["paper"], **PAPER_MARK, label="paper")
         axes.set_xscale("log")
         axes.set_yscale("log")
+        plain_log(axes.xaxis)
+        plain_log(axes.yaxis)
         axes.set_xlabel("images")
         axes.set_ylabel("planning, s (measured)")
         legend_above(axes, 3)

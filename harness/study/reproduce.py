@@ -87,7 +87,7 @@ def announcement(asked: Asked) -> list[str]:
         share, text = _missing(part, asked, index)
         total += share * part.minutes
         lines.append(f"{part.name:<18} about {share * part.minutes:5.1f} of {part.minutes:g} minutes: {text}")
-    head = f"{asked.scale.name}: {asked.scale.about} About {total:.0f} minutes on two idle cores; records go to {asked.out}"
+    head = f"{asked.scale.name}: {asked.scale.about} About {total:.0f} minutes on two idle cores; records: {asked.out}"
     return [head, *lines]
 
 
@@ -123,7 +123,9 @@ def _study(part: Part, asked: Asked, refresh: bool) -> int:
     states: list[PairState] = [s for s in pair_states(plan) if not s.pair.skipped and (refresh or not s.done)]
     if not states:
         return 0
-    print(f"\n{part.name}: about {part.minutes:g} minutes in all, {len(states)} pairs to run", file=sys.stderr, flush=True)
+    print(
+        f"\n{part.name}: about {part.minutes:g} minutes in all, {len(states)} pairs to run", file=sys.stderr, flush=True
+    )
     run_pairs(plan, [state.pair for state in states], refresh=refresh)
     return int(counts(finish(plan))["failed"] > 0)
 
@@ -138,7 +140,9 @@ def _benchmark(part: Part, asked: Asked, refresh: bool) -> int:
     print(f"\n{part.name}: about {part.minutes:g} minutes", file=sys.stderr, flush=True)
     done = subprocess.run([sys.executable, "-m", f"benchmarks.{part.benchmark}", *words], cwd=ROOT, check=False)
     if done.returncode or not table.exists():
-        print(f"{part.name}: benchmarks.{part.benchmark} ended with code {done.returncode}.", file=sys.stderr, flush=True)
+        print(
+            f"{part.name}: benchmarks.{part.benchmark} ended with code {done.returncode}.", file=sys.stderr, flush=True
+        )
         return 1
     state = git_state()
     write_text(table.with_suffix(".json"), canonical_json({"git_sha": state.sha, "dirty": state.dirty}) + "\n")

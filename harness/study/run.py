@@ -30,8 +30,8 @@ def run_pairs(plan: StudyPlan, pairs: Sequence[PlannedPair], *, refresh: bool) -
 def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False) -> str:
     """Run a pair unless all of its cells are done; the reason if it could not be finished, else the empty string.
 
-    Cells of a pair share one allocation and one calibration, so a pair is run as a whole or not at all (D§9); but on the
-    virtual engine with committed prices nothing is timed here, and only the missing cells are run.
+    Cells of a pair share one allocation and one calibration, so a pair is run as a whole or not at all (D§9); but on
+    the virtual engine with committed prices nothing is timed here, and only the missing cells are run.
     """
     config = pair.config(plan.out)
     note, ids = plan.note(pair), list[str]()
