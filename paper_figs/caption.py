@@ -18,8 +18,7 @@ COMPUTED = "from metadata of a capture, without a clock or a training"
 
 def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:
     """One sentence or two per line; ends with the commit."""
-    roles = [need.role for need in exhibit.needs if isinstance(need, Study)]
-    pairs = cells.pairs(*roles)
+    pairs = used(exhibit, cells)
     lines = [
         f"{exhibit.title}. {exhibit.note}",
         _paper(frame),
@@ -32,6 +31,14 @@ def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:
         f"Commit {', '.join(sorted({c for text in frame['commit'] for c in text.split(', ')}))}.",
     ]
     return "\n".join(lines)
+
+
+def used(exhibit: Exhibit, cells: Cells) -> list[Pair]:
+    """The pairs that an exhibit shows: those of its studies, unless the module says which of them."""
+    own = getattr(exhibit, "used", None)
+    if own is not None:
+        return list(own(cells))
+    return cells.pairs(*(need.role for need in exhibit.needs if isinstance(need, Study)))
 
 
 def _paper(frame: pd.DataFrame) -> str:
@@ -47,7 +54,8 @@ def _paper(frame: pd.DataFrame) -> str:
 
 
 def _of(row: dict) -> str:
-    where = " ".join(row[name] for name in ("pipeline", "arm") if row[name])
+    names = ("pipeline", "arm") if row["pipeline"] else ("scene", "arm")
+    where = ", ".join(row[name] for name in names if row[name])
     return f" ({where})" if where else ""
 
 
@@ -67,7 +75,8 @@ def _data(pairs: Sequence[Pair]) -> Iterator[str]:
 def _interval(frame: pd.DataFrame, pairs: Sequence[Pair]) -> Iterator[str]:
     if frame["low"].isna().all():
         runs = max((p.sequence.count(arm) for p in pairs for arm in p.sequence), default=1)
-        yield "No interval: one seed" + (f", {runs} runs per arm." if runs > 1 else ", one run per arm.")
+        once = f"{runs} runs" if runs > 1 else "one run"
+        yield f"No interval: one seed, {once} per arm." if pairs else "No interval: one run."
         return
     means = frame["quantity"].str.startswith("mean_") | frame["scene"].str.startswith("mean of")
     if frame.loc[~means, "low"].notna().any():

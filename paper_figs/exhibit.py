@@ -54,7 +54,11 @@ Need = Study | Table
 
 
 class Exhibit(Protocol):
-    """One table or figure. Modules of this package fit; each holds nothing but these names."""
+    """One table or figure. Modules of this package fit.
+
+    A module may also have `used(cells)`, the pairs that it shows where those are not all of its studies, and
+    `verdicts(rows)`, targets with what was reached.
+    """
 
     @property
     def name(self) -> str:

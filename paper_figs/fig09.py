@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from paper_figs.cells import Cells, over_seeds, place, speedups
+from paper_figs.cells import Cells, Pair, over_seeds, place, speedups
 from paper_figs.drawing import WIDTH, canvas, dots, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
 from paper_figs.tidy import Rows
@@ -21,10 +21,15 @@ ARMS = ("throughput", "quality", "predicted")
 PIPELINE = "3DGS"
 
 
+def used(cells: Cells) -> list[Pair]:
+    """The pairs that are shown."""
+    return [pair for pair in cells.pairs("matrix") if pair.pipeline == PIPELINE]
+
+
 def rows(cells: Cells) -> pd.DataFrame:
     """speedup per scene and arm, and limit: the ratio at which nothing would be lost."""
     found = Rows(name)
-    for group in over_seeds([pair for pair in cells.pairs("matrix") if pair.pipeline == PIPELINE]):
+    for group in over_seeds(used(cells)):
         own = place(group)
         for arm in ARMS:
             found.add_ratios("speedup", speedups(group, arm), arm=arm, unit="ratio", **own)

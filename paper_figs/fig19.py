@@ -35,6 +35,12 @@ def representative(cells: Cells) -> Pair | None:
     return next(iter(sound or pairs), None)
 
 
+def used(cells: Cells) -> list[Pair]:
+    """The pair that is shown."""
+    pair = representative(cells)
+    return [] if pair is None else [pair]
+
+
 def rows(cells: Cells) -> pd.DataFrame:
     """part_… of a step (ms), hidden, hidden_transfer, hidden_skew and hideable, per arm."""
     found, pair = Rows(name), representative(cells)

@@ -81,14 +81,20 @@ def reproduce_all(asked: Asked, *, dry_run: bool, refresh: bool) -> int:
 
 def announcement(asked: Asked) -> list[str]:
     """The minutes of every part before anything runs, and how much of it is done."""
-    lines, total = [], 0.0
+    lines, total, unknown = list[str](), 0.0, 0
     index = RecordIndex(asked.out)
     for part in asked.parts:
         share, text = _missing(part, asked, index)
-        total += share * part.minutes
-        lines.append(f"{part.name:<18} about {share * part.minutes:5.1f} of {part.minutes:g} minutes: {text}")
-    head = f"{asked.scale.name}: {asked.scale.about} About {total:.0f} minutes on two idle cores; records: {asked.out}"
-    return [head, *lines]
+        total += share * (part.minutes or 0.0)
+        unknown += part.minutes is None and share > 0
+        lines.append(f"{part.name:<20} {_minutes(part, share)}: {text}")
+    more = f" and {unknown} parts that nobody has timed" if unknown else ""
+    head = f"{asked.scale.name}: {asked.scale.about} About {total:.0f} minutes on two idle cores{more}"
+    return [f"{head}; records: {asked.out}", *lines]
+
+
+def _minutes(part: Part, share: float = 1.0) -> str:
+    return "unknown time" if part.minutes is None else f"about {share * part.minutes:.1f} of {part.minutes:g} minutes"
 
 
 def _missing(part: Part, asked: Asked, index: RecordIndex) -> tuple[float, str]:
@@ -123,9 +129,8 @@ def _study(part: Part, asked: Asked, refresh: bool) -> int:
     states: list[PairState] = [s for s in pair_states(plan) if not s.pair.skipped and (refresh or not s.done)]
     if not states:
         return 0
-    print(
-        f"\n{part.name}: about {part.minutes:g} minutes in all, {len(states)} pairs to run", file=sys.stderr, flush=True
-    )
+    share = len(states) / len(plan.pairs)
+    print(f"\n{part.name}: {len(states)} pairs, {_minutes(part, share)}", file=sys.stderr, flush=True)
     run_pairs(plan, [state.pair for state in states], refresh=refresh)
     return int(counts(finish(plan))["failed"] > 0)
 
@@ -137,7 +142,7 @@ def _benchmark(part: Part, asked: Asked, refresh: bool) -> int:
         return 0
     table.parent.mkdir(parents=True, exist_ok=True)
     words = [argument.replace("{csv}", str(table.resolve())) for argument in part.arguments]
-    print(f"\n{part.name}: about {part.minutes:g} minutes", file=sys.stderr, flush=True)
+    print(f"\n{part.name}: {_minutes(part)}", file=sys.stderr, flush=True)
     done = subprocess.run([sys.executable, "-m", f"benchmarks.{part.benchmark}", *words], cwd=ROOT, check=False)
     if done.returncode or not table.exists():
         print(

@@ -3,7 +3,7 @@
 about: One sentence.
 out: runs/smoke                                        # where records go unless out= says otherwise
 parts:                                                 # in the order they run
-  matrix: {study: smoke-matrix, minutes: 4}            # minutes: on two idle cores, all of it
+  matrix: {study: smoke-matrix, minutes: 4}            # on two idle cores, all of it; left out if unknown
   planner: {benchmark: planner, minutes: 1, arguments: [--images, "1000", --csv, "{csv}"]}
 
 A part's name is what `only=` takes. Studies whose names differ behind a dot have one role: laptop-matrix.3dgs.
@@ -29,14 +29,14 @@ class Part:
 
     study:     name of a study, or the empty string
     benchmark: name of a module of `benchmarks`, or the empty string; it writes `benchmarks/<name>.csv` below `out`
-    minutes:   on two idle cores
+    minutes:   on two idle cores; None where nobody has timed it
     arguments: of the benchmark; {csv} stands for its table
     """
 
     name: str
     study: str
     benchmark: str
-    minutes: float
+    minutes: float | None
     arguments: tuple[str, ...]
 
     def table(self, out: Path) -> Path:
@@ -93,15 +93,16 @@ def read_scale(name: str, data: Any) -> ScaleFile:
 
 def _part(scale: str, name: str, entry: Any) -> Part:
     known = isinstance(entry, Mapping) and set(entry) <= _KEYS and ("study" in entry) != ("benchmark" in entry)
-    if not known or not isinstance(entry.get("minutes"), int | float) or entry["minutes"] <= 0:
+    minutes = entry.get("minutes") if known else 0
+    if minutes is not None and not (isinstance(minutes, int | float) and minutes > 0):
         raise InputError(
-            f"Scale {scale}, part {name}: it names a study or a benchmark, and minutes above 0; not {shown(entry)}."
+            f"Scale {scale}, part {name}: it names a study or a benchmark, and minutes above 0 if any; not {shown(entry)}."
         )
     return Part(
         name=str(name),
         study=str(entry.get("study", "")),
         benchmark=str(entry.get("benchmark", "")),
-        minutes=float(entry["minutes"]),
+        minutes=None if minutes is None else float(minutes),
         arguments=tuple(map(str, entry.get("arguments", ()))),
     )
 

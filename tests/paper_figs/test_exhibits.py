@@ -157,7 +157,7 @@ def test_the_command(
             run.main(args=words)
         assert says in capsys.readouterr().err
     assert main(["reproduce", "all", "scale=smoke", "only=planner", f"out={root}", "--dry-run"]) == 0
-    assert "planner            about   0.0 of 0.5 minutes: table is there" in capsys.readouterr().out
+    assert "planner              about 0.0 of 0.5 minutes: table is there" in capsys.readouterr().out
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
