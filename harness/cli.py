@@ -3,10 +3,12 @@
     odin-bench reproduce headline                                    the headline on a procedural scene
     odin-bench reproduce headline scene=PATH images=images_4 steps=300
     odin-bench reproduce headline --dry-run                          what would run, and every key
+    odin-bench reproduce all scale=smoke                             every table and figure of the paper
     odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
     odin-bench run smoke seed=0,1                                    what is missing of a study, pair by pair
     odin-bench status runs                                           states of its cells; retry: what has failed
-    odin-bench report runs                                           table and figure again, from the records
+    odin-bench report runs                                           tables and report.html, from the records
+    odin-bench figures out=runs/smoke                                the paper's tables and figures, from the records
     odin-bench plan scene=PATH ranks=4                               what the planner decides about a capture, and why
     odin-bench timeline runs/cells/ID                                 which rank does what when, where ranks idle
     odin-bench arms                                                  what can be compared
@@ -82,7 +84,7 @@ def application() -> typer.Typer:
 
 
 def _reproduce(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="headline is the one of this version.")],
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="headline, or all: every exhibit.")],
     words: Words = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print cells and config; run nothing.")] = False,
     refresh: Annotated[bool, typer.Option("--refresh", help="Run cells again that are done.")] = False,
@@ -92,7 +94,19 @@ def _reproduce(
     A word sets a key (engine.ranks=1), by its last part where that is clear (steps=150 seed=1 out=runs
     ranks=2 images=images_4), or chooses an option (pipeline=3dgs link=none scale=smoke). scene=PATH is a
     folder in COLMAP layout, scene=rooms needs no files. --dry-run shows every key.
+
+    all scale=smoke|laptop|paper runs what is missing for every table and figure, and makes them; only=matrix,tau
+    chooses parts. headline scale=laptop|paper is its part matrix; cluster=PROFILE submits to Slurm.
     """
+    from harness.study.scale import scale_names
+
+    committed = [w for w in words or [] if w.startswith("scale=") and w[6:] in scale_names() and w != "scale=smoke"]
+    if study == "all" or (study == "headline" and committed):
+        from harness.study.reproduce import Asked, reproduce_all
+
+        return reproduce_all(
+            Asked.of(words or [], only="" if study == "all" else "matrix"), dry_run=dry_run, refresh=refresh
+        )
     config = load([f"study={option('study', study)}", *(words or [])])
     if dry_run:
         print(_announcement(config))
@@ -165,10 +179,13 @@ def _predict(words: Words = None) -> int:
 
 
 def _report(path: Annotated[Path, typer.Argument(help="Folder of records, as given to out=.")]) -> int:
-    """Print the table and draw the figure again, from the records alone."""
-    from harness.report.headline import report_headline
+    """Print tables and draw the figure again, from the records alone, and write report.html beside them.
 
-    return report_headline(path)
+    Where studies were recorded, the page has the exhibits that odin-bench figures has made.
+    """
+    from harness.report.command import report
+
+    return report(path)
 
 
 def _timeline(

@@ -6,12 +6,12 @@ loaded when the command is run, so that a broken package cannot take `--help` or
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from harness.exits import ends_in_exit
+from harness.exits import ends_in_exit, exit_code
 from odin.errors import RunError
 
 GROUP = "odin_bench.commands"
@@ -32,6 +32,23 @@ def attach(app: typer.Typer) -> None:
                 context_settings=settings,
                 add_help_option=False,
             )(_delegate(entry))
+
+
+def run_command(name: str, words: Sequence[str]) -> int:
+    """Run a command of the application, ours or another package's, and return its exit code.
+
+    Raises RunError where no package brings it.
+    """
+    from harness.cli import application
+
+    app = application()
+    if name not in {command.name for command in app.registered_commands}:
+        raise RunError(f"No installed package brings the command {name!r}. Install the project: pip install -e . ")
+    try:
+        typer.main.get_command(app).main(args=[name, *words], prog_name="odin-bench")
+    except SystemExit as stop:
+        return exit_code(stop)
+    return 0
 
 
 def _delegate(entry: EntryPoint) -> Callable[[typer.Context], None]:

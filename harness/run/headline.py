@@ -102,15 +102,17 @@ def run_cells(
     *,
     refresh: bool = True,
     starter: Starter | None = None,
+    lock: str = "",
 ) -> list[str]:
     """Run the sequence and return the ids of its records.
 
     refresh: also where every cell is done by now: another process may have run them while this one waited
     starter: of the rank processes, here by default
+    lock:    id of the cell by which the pair is locked, where `cells` are only some of a pair; the first one by default
 
     Raises what ended it; then the first cell that did not finish is recorded as failed, and those before it are done.
     """
-    with store.pair_lock(f"pair-{ids[0]}", list(ids)):
+    with store.pair_lock(f"pair-{lock or ids[0]}", list(ids)):
         if not refresh and all(store.state(i).state is State.DONE for i in ids):
             return list(ids)
         folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"

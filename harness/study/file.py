@@ -14,6 +14,7 @@ skip:                                            # places of the matrix that are
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from harness.config.checks import nearest, shown
 from harness.config.keys import find_key, groups
 from odin.errors import InputError
 
+DATA = "$ODIN_DATA"
 STUDIES = Path(__file__).with_name("studies")
 PARTS = ("about", "set", "axes", "pairs", "skip")
 # What a study file says in another place.
@@ -67,7 +69,7 @@ def load_study(study: str) -> StudyFile:
     import yaml
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.safe_load(_with_data(study, path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"The study {path} cannot be read: {' '.join(str(error).split())}.") from error
     return read_study(path.stem, data)
@@ -98,6 +100,19 @@ def setting(word: str) -> str:
     if key in _OWN:
         raise InputError(f"{word} cannot be set in a study: that is said by {_OWN[key]}.")
     return key
+
+
+def _with_data(study: str, text: str) -> str:
+    """The text with $ODIN_DATA, the folder of captures, in place. Raises InputError where it is needed and not set."""
+    if DATA not in text:
+        return text
+    folder = os.environ.get(DATA[1:], "")
+    if not folder:
+        raise InputError(
+            f"Study {study} trains on captures below {DATA}, which is not set. Set it to the folder that holds them, "
+            "one folder in COLMAP layout each."
+        )
+    return text.replace(DATA, str(Path(folder).expanduser().resolve()))
 
 
 def _find(study: str) -> Path:
@@ -132,9 +147,10 @@ def _delta(name: str, settings: Mapping[str, Any]) -> Delta:
 
 def _pairs(name: str, pairs: object) -> tuple[tuple[str, ...], ...]:
     found = tuple(tuple(map(str, _list(name, "pairs", pair))) for pair in _list(name, "pairs", pairs))
-    if not found or any(len(pair) < 2 or len(set(pair)) < len(pair) for pair in found):
+    if not found or any(not pair or len(set(pair)) < len(pair) for pair in found):
         raise InputError(
-            f"Study {name}: pairs is a list of arms to compare, for example [[barrier, quality]], none of them twice."
+            f"Study {name}: pairs is a list of arms to compare, for example [[barrier, quality]], none of them twice; "
+            "a single arm is a run that nothing is compared with."
         )
     return found
 

@@ -33,7 +33,8 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
 
     starter: of the rank processes, here by default
 
-    Cells of a pair share one allocation and one calibration, so a pair is run as a whole or not at all (D§9).
+    Cells of a pair share one allocation and one calibration, so a pair is run as a whole or not at all (D§9); but on
+    the virtual engine with committed prices nothing is timed here, and only the missing cells are run.
     """
     config = pair.config(plan.out)
     note, ids = plan.note(pair), list[str]()
@@ -41,8 +42,12 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
     try:
         ids, manifest = identify(config, cells)
         plan.keep_manifest(pair, manifest)
-        if refresh or any(store.state(i).state is not State.DONE for i in ids):
-            run_cells(config, cells, ids, store, refresh=refresh, starter=starter)
+        left = [k for k, i in enumerate(ids) if refresh or store.state(i).state is not State.DONE]
+        if left and not (config.engine.virtual and config.compute.committed):
+            left = list(range(len(ids)))
+        if left:
+            wanted = [cells[k] for k in left], [ids[k] for k in left]
+            run_cells(config, *wanted, store, refresh=refresh, starter=starter, lock=ids[0])
     except OdinError as error:
         if ids and all(store.state(i).state is State.DONE for i in ids):
             return ""  # another process held the pair, and has just finished it

@@ -1,0 +1,86 @@
+"""Fig. 13: the city on shards over nodes: speedup over Grendel, what is exposed, and what of the gradients' way back
+no rank waits for."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from paper_figs.cells import Cells, Pair, over_seeds, place, speedups
+from paper_figs.drawing import arm_style, canvas, dots, in_style, legend_above, ratio_axis
+from paper_figs.exhibit import Need, Study
+from paper_figs.paper import stated
+from paper_figs.tidy import Rows
+
+name = "fig13"
+title = "Fig. 13: A city on shards, over nodes"
+note = (
+    "Left: throughput over that of the same shards with a barrier, and the limit at which nothing would be lost; "
+    "star: the paper's MatrixCity. Right: share of each transfer that no rank waits for, gradients on their way back "
+    "(publish) and projected rows (observe). One region of a procedural city, not a full city run (Review 4)."
+)
+needs: tuple[Need, ...] = (Study(role="city"),)
+ARMS = ("barrier", "quality", "predicted")
+DEFAULT = "predicted"
+
+
+def rows(cells: Cells) -> pd.DataFrame:
+    """speedup, limit, exposed, hidden_publish, hidden_observe per size and arm."""
+    found = Rows(name)
+    for group in over_seeds(cells.pairs("city")):
+        first = group[0]
+        own = place(group, scene=f"W = {first.ranks}")
+        limits = [value for pair in group if (value := pair.limit) is not None]
+        found.add_mean("limit", limits, unit="ratio", **own)
+        for arm in ARMS:
+            paper = stated("Fig. 13", f"speedup_{first.ranks}") if arm == DEFAULT else None
+            if arm != "barrier":
+                found.add_ratios("speedup", speedups(group, arm), arm=arm, unit="ratio", paper=paper, **own)
+            for quantity, shares in _shares(group, arm).items():
+                found.add_mean(quantity, shares, arm=arm, unit="share", **own)
+    return found.frame()
+
+
+def _shares(group: tuple[Pair, ...], arm: str) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {"exposed": [], "hidden_publish": [], "hidden_observe": []}
+    for pair in group:
+        run, numbers = pair.run(arm), pair.numbers(arm)
+        if run is None or numbers is None:
+            continue
+        readings = {"exposed": numbers.against.exposed}
+        if run.exchange is not None:
+            readings |= {"hidden_publish": run.exchange.publish.hidden, "hidden_observe": run.exchange.observe.hidden}
+        for quantity, reading in readings.items():
+            if reading.value is not None:
+                found[quantity].append(reading.value)
+    return found
+
+
+@in_style
+def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
+    """Ratios left, shares right."""
+    ratios, limits = rows[rows["quantity"] == "speedup"], rows[rows["quantity"] == "limit"]
+    if ratios.empty:
+        return None
+    places = list(dict.fromkeys(ratios["scene"]))
+    hidden = rows[rows["quantity"].isin(["hidden_publish", "hidden_observe"])]
+    with canvas(0.5 * len(places) + 1.1, 2, sharey=True) as (figure, (left, right)):
+        dots(left, ratios, "scene", places)
+        for row in limits.to_dict("records"):
+            y = places.index(row["scene"])
+            left.plot([row["value"]] * 2, [y - 0.4, y + 0.4], "--", color="0.3", lw=0.9, label="limit")
+        ratio_axis(left.xaxis, left, [*ratios["value"], *limits["value"], *ratios["paper"].dropna()])
+        for row in hidden.to_dict("records"):
+            arm, filled = row["arm"], row["quantity"] == "hidden_publish"
+            at = places.index(row["scene"]) + 0.2 * (ARMS.index(arm) - 1)
+            style = arm_style(arm)
+            look = {"marker": style["marker"], "mec": style["color"], "mfc": style["color"] if filled else "none"}
+            size, said = 4.5 if filled else 7.5, f"{arm}, {row['quantity'][7:]}"
+            right.plot(100 * row["value"], at, ls="none", ms=size, label=said, **look)
+        left.set_yticks(range(len(places)), places)
+        kind = " / ".join(sorted(set(rows["label"])))
+        left.set_xlabel(f"throughput ÷ barrier ({kind})")
+        right.set_xlabel(f"hidden share of a transfer, % ({kind})")
+        legend_above(left, 2)
+        legend_above(right, 2)
+        return figure

@@ -1,0 +1,36 @@
+"""Relative differences of quality between an arm and `barrier` on the same seed, for Fig. 15 and Review 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.store.schema import Measurement
+from paper_figs.cells import Pair
+
+METRICS = ("psnr", "ssim", "lpips")
+BASELINE = "barrier"
+
+
+def deltas(pair: Pair, arm: str) -> Iterator[tuple[str, float]]:
+    """Metric and (arm − barrier) ÷ barrier, of those that both have."""
+    own, base = pair.run(arm), pair.run(BASELINE)
+    if own is None or base is None:
+        return
+    for metric in METRICS:
+        ours, theirs = _value(own, metric), _value(base, metric)
+        if ours is not None and theirs:
+            yield metric, ours / theirs - 1.0
+
+
+def decibels(pair: Pair, arm: str) -> float | None:
+    """PSNR of an arm − that of barrier, dB."""
+    own, base = pair.run(arm), pair.run(BASELINE)
+    ours = None if own is None else own.quality_final.psnr.value
+    theirs = None if base is None else base.quality_final.psnr.value
+    return None if ours is None or theirs is None else ours - theirs
+
+
+def _value(run: Measurement, metric: str) -> float | None:
+    if metric == "lpips":
+        return run.lpips.mean.value
+    return getattr(run.quality_final, metric).value

@@ -1,0 +1,165 @@
+"""Every exhibit from made-up records: rows, pictures, captions, and what is said of what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+from harness.cli import main
+from harness.report.exhibits import INDEX, Shown
+from odin.errors import InputError
+from paper_figs.caption import caption
+from paper_figs.cells import PAIRS, Cells, over_seeds, role_of
+from paper_figs.exhibit import Exhibit, missing
+from paper_figs.make import make, make_all
+from paper_figs.registry import EXHIBITS, exhibits
+from paper_figs.tidy import read_rows
+from tests.paper_figs.records import smoke
+
+GOLDEN = Path(__file__).with_name("golden")
+PICTURED = [e for e in EXHIBITS if e.name not in ("table2", "fig6")]  # a table; a timeline needs its frames
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Cells:
+    return Cells(smoke(tmp_path_factory.mktemp("smoke")))
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda e: e.name)
+def test_rows_and_caption(exhibit: Exhibit, cells: Cells) -> None:
+    frame = exhibit.rows(cells)
+    assert len(frame) and set(frame["exhibit"]) == {exhibit.name}
+    text = caption(exhibit, frame, cells)
+    assert (
+        text.startswith(f"{exhibit.title}. ")
+        and "Evidence label" in text
+        and text.splitlines()[-1].startswith("Commit ")
+    )
+    assert exhibit.note.endswith(".") and not missing(exhibit, cells)
+
+
+@pytest.mark.parametrize("exhibit", PICTURED, ids=lambda e: e.name)
+def test_pictures(exhibit: Exhibit, cells: Cells) -> None:
+    before = dict(mpl.rcParams)
+    figure = exhibit.draw(cells, exhibit.rows(cells))
+    assert figure is not None
+    figure.set_dpi(40)
+    figure.canvas.draw()
+    assert dict(mpl.rcParams) == before
+    texts = " ".join(t.get_text() for axes in figure.axes for t in (axes.xaxis.label, axes.yaxis.label))
+    supremes = " ".join(t.get_text() for t in (figure._supxlabel,) if t is not None)
+    assert any(label in texts + supremes for label in ("virtual", "measured", "computed"))
+
+
+@pytest.mark.parametrize("name", ["fig9", "table3"])
+def test_rows_and_captions_are_the_golden_ones(name: str, cells: Cells, tmp_path: Path) -> None:
+    (exhibit,) = exhibits([name])
+    make(exhibit, cells, tmp_path)
+    for kind in (".csv", "_caption.txt", ".tex"):
+        assert (tmp_path / f"{name}{kind}").read_text() == (GOLDEN / f"{name}{kind}").read_text()
+
+
+def test_a_rerun_is_byte_identical(cells: Cells, tmp_path: Path) -> None:
+    (exhibit,) = exhibits(["fig14"])
+    for folder in ("one", "two"):
+        make(exhibit, cells, tmp_path / folder)
+    names = sorted(p.name for p in (tmp_path / "one").iterdir())
+    assert names == ["fig14.csv", "fig14.pdf", "fig14.png", "fig14.tex", "fig14_caption.txt"]
+    assert all((tmp_path / "one" / n).read_bytes() == (tmp_path / "two" / n).read_bytes() for n in names)
+    pdf = (tmp_path / "one" / "fig14.pdf").read_bytes()
+    assert b"CreationDate" not in pdf and b"/Type3" not in pdf
+
+
+def test_what_is_missing_is_named_with_its_command(tmp_path: Path) -> None:
+    root = smoke(tmp_path, "tau")
+    shown, frame = make(*exhibits(["fig14"]), Cells(root), tmp_path / "figures")
+    assert frame.empty and shown.missing == "missing: study regions"
+    assert shown.command == f"odin-bench reproduce all scale=smoke only=regions,tau out={root}"
+
+
+def test_the_index_keeps_what_was_made_before(tmp_path: Path) -> None:
+    cells = Cells(smoke(tmp_path, "tau", "planner"))
+    make_all(exhibits(["table3"]), cells, whole=False)
+    make_all(exhibits(["fig14"]), cells, whole=False)
+    assert [(s.name, bool(s.missing)) for s in Shown.load(tmp_path / "figures" / INDEX)] == [
+        ("table3", False),
+        ("fig14", True),
+    ]
+    assert not (tmp_path / "summary.csv").exists()
+
+
+def test_a_pair_that_failed_is_named_and_has_no_number(tmp_path: Path) -> None:
+    cells = Cells(smoke(tmp_path, "timeline", "matrix", leave_out=1))
+    (exhibit,) = exhibits(["fig9"])
+    frame = exhibit.rows(cells)
+    assert set(frame.loc[frame["quantity"] == "speedup", "arm"]) == {"throughput", "quality"}
+    text = caption(exhibit, frame, cells)
+    assert (
+        "FAILED pipeline=3dgs,fig1-3dgs" in text and "predicted: complete: 0 of 1 runs of the arm are recorded" in text
+    )
+
+
+def test_records_can_move_and_plans_are_not_needed(cells: Cells, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(cells.root, moved)
+    for plan in moved.glob("studies/*/plan.json"):
+        plan.unlink()
+    assert all(str(cells.root) not in p.read_text() for p in moved.glob(f"studies/*/{PAIRS}"))
+    (exhibit,) = exhibits(["fig9"])
+    assert exhibit.rows(Cells(moved)).equals(exhibit.rows(cells))
+
+
+def test_roles() -> None:
+    assert [role_of(name) for name in ("smoke-matrix", "laptop-matrix.3dgs", "matrix", "my-matrix")] == [
+        "matrix", "matrix", "matrix", "my-matrix",
+    ]  # fmt: skip
+
+
+def test_seeds_of_one_place_are_one_group(cells: Cells) -> None:
+    groups = over_seeds(cells.pairs("quality"))
+    assert [len(group) for group in groups] == [3, 3]
+    assert {pair.seed for pair in groups[0]} == {0, 1, 2}
+
+
+def test_the_headline_says_what_was_aimed_at(cells: Cells) -> None:
+    from paper_figs import headline
+
+    found = {row["target"]: row for row in headline.verdicts(headline.rows(cells))}
+    exact = found["mean speedup, exact (quality)"]
+    assert exact["aim"] == "≥ 1.200×" and exact["reached"].endswith("(virtual)") and exact["paper"] == "1.220×"
+    assert exact["verdict"] in ("met", "NOT met") and exact["why"].endswith(".")
+    assert found["plan for 50,000 images, s (default)"]["reached"] == "not measured here"
+
+
+def test_the_command(
+    cells: Cells, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import typer
+
+    from paper_figs.command import figures_app
+
+    run = typer.main.get_command(figures_app)
+    root = smoke(tmp_path / "run", "planner")
+    with pytest.raises(SystemExit, match="0"):
+        run.main(args=["table3", "fig9", f"out={root}"])
+    out = capsys.readouterr().out
+    assert "table3    " in out and "missing: study matrix. Make it with: odin-bench reproduce all" in out
+    assert read_rows(root / "figures" / "table3.csv")["paper"].notna().any()
+    for words, says in (
+        (["fig99"], "nearest one is fig9"),
+        (["scale=smoke"], "not 'scale=smoke'"),
+        ([f"out={tmp_path}/no"], "neither"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            run.main(args=words)
+        assert says in capsys.readouterr().err
+    assert main(["reproduce", "all", "scale=smoke", "only=planner", f"out={root}", "--dry-run"]) == 0
+    assert "planner              about 0.0 of 0.5 minutes: table is there" in capsys.readouterr().out
+
+
+def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="reproduce all scale=smoke"):
+        Cells(tmp_path)
