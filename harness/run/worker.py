@@ -65,7 +65,8 @@ class Worker:
         self.group.tell(stage="compile")
         compile_kernels(self.spec.config)
         self._burn_in()
-        self.initial = self._initial_quality()
+        if self.group.rank == 0:  # which writes the records
+            self.initial = self._initial_quality()
         calibration = self._calibrate()
         try:
             self._cells(calibration, last_attempt=False)

@@ -23,8 +23,6 @@ from slurm.submission import submissions
 from slurm.testcluster import TestCluster
 from tests.slurm.clusters import cluster_or_skip
 
-pytestmark = pytest.mark.xdist_group("slurm")
-
 ROOT = Path(__file__).resolve().parents[2]
 TINY = "rooms?views=16&width=64&height=48&points=600"
 
