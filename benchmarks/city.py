@@ -122,9 +122,9 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(list(arguments))
     rows: list[dict[str, object]] = []
     try:
-        compile_renderer()
         for ranks in given.ranks:
             workload = workload_of(given.words, ranks, given.steps)
+            compile_renderer()
             setting = committed(ranks, given.cluster, given.scale_rows)
             rows += lines(workload, setting)
             print(pd.DataFrame(rows, columns=CSV_COLUMNS).to_string(index=False, float_format="%.3f"), flush=True)

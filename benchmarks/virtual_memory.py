@@ -61,6 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(arguments)
     lines: list[dict[str, object]] = []
     try:
+        load([*DEFAULTS, *given.words])  # what means nothing is said before a process starts
         for ranks in given.ranks:
             for share in (True, False):
                 fresh = multiprocessing.get_context("spawn")

@@ -10,6 +10,10 @@ from hypothesis import Phase, settings
 from platformdirs import user_cache_dir
 
 from harness.store.identity import code_version
+from tests.kernels import compile_together
+from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+
+__all__ = ["pytest_collection_modifyitems", "pytest_xdist_make_scheduler"]  # hooks
 
 ROOT = Path(__file__).resolve().parents[1]
 # As for rank processes: numba's cache does not notice changes in inlined helpers. Set before numba is imported.
@@ -38,3 +42,11 @@ def bonsai() -> Path:
     if not (path / "sparse").is_dir():
         pytest.skip(f"real capture bonsai is not in {data_folder()} (set ODIN_DATA)")
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels() -> None:
+    """Workers of one machine compile what they share before the first test, not each for itself."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker.startswith("gw"):
+        compile_together(int(worker[2:]))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from odin.errors import InputError
 from odin.keeper import LATE_SECONDS, Entry, Work
@@ -89,6 +88,8 @@ def fit_profile(name: str, source: str, entries: Iterable[Entry]) -> Profile:
 
 def _fit(samples: Sequence[Entry]) -> tuple[tuple[float, ...], float]:
     """Weighted by 1 / median so that the fit is relative; features scaled to their largest value."""
+    from scipy.optimize import nnls  # slow to import, and only the rank that calibrates needs it
+
     x = np.stack([_features(s.work) for s in samples])
     y = np.array([s.cpu for s in samples])
     scale = np.maximum(x.max(axis=0), 1.0)

@@ -21,7 +21,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
-from scipy.ndimage import correlate1d
 
 from harness.store.record import Reading, Record
 from odin.errors import InputError, RunError
@@ -177,6 +176,8 @@ def _means(views: Sequence[ViewQuality]) -> tuple[Reading, Reading]:
 
 
 def _blur(image: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.ndimage import correlate1d  # slow to import, and only the rank that judges needs it
+
     offset = np.arange(WINDOW) - WINDOW // 2
     window = np.exp(-(offset**2) / (2 * SIGMA**2))
     window /= window.sum()

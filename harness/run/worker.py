@@ -71,7 +71,8 @@ class Worker:
         self.group.tell(stage="compile")
         compile_kernels(self.spec.config)
         self._burn_in()
-        self.initial = self._initial_quality()
+        if self.group.rank == 0:  # which writes the records
+            self.initial = self._initial_quality()
         calibration = self._calibrate()
         for widening in range(WIDENINGS + 1):
             try:

@@ -13,6 +13,7 @@ from harness.scenes.spec import Progress, SceneSpec
 from odin.arms import Arm
 from odin.plan import Plan
 from odin.planner import Frusta, build_plan
+from odin.warm import warm_up_rows
 from pipelines.backend import CPU, Backend
 from pipelines.capture import Capture
 from pipelines.reference.registry import FAMILIES, Family
@@ -94,7 +95,8 @@ class Workload:
 
 
 def compile_kernels(config: Config) -> None:
-    """Compile, or read from Numba's cache, every kernel a configuration's cells run."""
+    """Compile, or read from Numba's cache, every kernel that a configuration's steps run."""
+    warm_up_rows()
     FAMILIES[config.pipeline.name].compile_kernels()
 
 

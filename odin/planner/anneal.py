@@ -62,7 +62,7 @@ def anneal_epoch(
     _anneal(coupling, before, steps[first:], movable, by_label, lo, hi, proposals, seed)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _nearest(coupling: NDArray, view: int, row: NDArray) -> np.float32:  # pragma: no cover - compiled
     best, mine = np.float32(0.0), coupling[view]
     for other in row:
@@ -82,9 +82,9 @@ def _refresh(coupling: NDArray, before: NDArray, steps: NDArray, s: int, back: N
             ahead[s, at] = _nearest(coupling, steps[s, at], steps[s + 1])
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _without(values: NDArray, at: int) -> np.float32:  # pragma: no cover - compiled
-    """Largest of values [B] but the one at `at`."""
+    """Largest of values [B], none below 0, but the one at `at`; -1: of all."""
     best = np.float32(0.0)
     for other in range(len(values)):
         if other != at:
@@ -92,18 +92,18 @@ def _without(values: NDArray, at: int) -> np.float32:  # pragma: no cover - comp
     return best
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _change(
     coupling: NDArray, before: NDArray, steps: NDArray, s: int, at: int, view: int, back: NDArray, ahead: NDArray
 ) -> float:  # pragma: no cover - compiled
     """Change of the objective when `view` takes the place `at` of step s."""
     change = 0.0
     if s > 0:
-        change += max(_without(back[s], at), _nearest(coupling, view, steps[s - 1])) - back[s].max()
+        change += max(_without(back[s], at), _nearest(coupling, view, steps[s - 1])) - _without(back[s], -1)
     elif len(before):
-        change += max(_without(back[s], at), _nearest(coupling, view, before)) - back[s].max()
+        change += max(_without(back[s], at), _nearest(coupling, view, before)) - _without(back[s], -1)
     if s + 1 < len(steps):
-        change += max(_without(ahead[s], at), _nearest(coupling, view, steps[s + 1])) - ahead[s].max()
+        change += max(_without(ahead[s], at), _nearest(coupling, view, steps[s + 1])) - _without(ahead[s], -1)
     return change
 
 
@@ -142,7 +142,7 @@ def _anneal(
     total = 0.0
     for s in range(count):
         _refresh(coupling, before, steps, s, back, ahead)
-        total += back[s].max()
+        total += _without(back[s], -1)
     original, gained = steps.copy(), 0.0
     heat, state = _HEAT * total / count, mix(seed)
     for turn in range(proposals):
@@ -176,4 +176,6 @@ def _anneal(
             for step in range(max(centre - 1, 0), min(centre + 2, count)):
                 _refresh(coupling, before, steps, step, back, ahead)
     if gained < 0.0:
-        steps[:] = original
+        for s in range(count):  # as one assignment it would be a tenth of all compilation in this package
+            for at in range(batch):
+                steps[s, at] = original[s, at]

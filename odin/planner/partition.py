@@ -52,8 +52,13 @@ def _bisect(centres: NDArray, regions: int, views: NDArray, label: NDArray) -> N
                 low, high = min(low, value), max(high, value)
             if high - low > longest:
                 axis, longest = candidate, high - low
-        here = views[lo:hi].copy()
-        views[lo:hi] = here[np.argsort(centres[here, axis], kind="mergesort")]  # numba's name of a stable sort
+        # Loops: an array as an index costs 5 s of compilation here.
+        here, place = views[lo:hi].copy(), np.empty(hi - lo)
+        for at in range(hi - lo):
+            place[at] = centres[here[at], axis]
+        order = np.argsort(place, kind="mergesort")  # numba's name of a stable sort
+        for at in range(hi - lo):
+            views[lo + at] = here[order[at]]
         left = share // 2
         middle = lo + (hi - lo) * left // share
         parts.append((lo, middle, first, left))

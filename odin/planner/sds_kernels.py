@@ -112,9 +112,10 @@ def whose_turn(
     last:      region of the step before; -1: none
     draw:      in [0, 1): take this of the due regions instead (the ablation without SDS); negative: do not
     """
-    regions = len(left)
-    least = left.max()
-    least = batch if least >= batch else 1
+    regions, least = len(left), 1
+    for region in range(regions):
+        if left[region] >= batch:
+            least = batch
     fewest = np.int64(1 << 62)
     for region in range(regions):
         if left[region] >= least:

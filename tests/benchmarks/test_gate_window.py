@@ -89,7 +89,6 @@ def test_the_largest_norms_become_urgent_first() -> None:
     assert not smallest(mask, norms, 0).any()
 
 
-@pytest.mark.xdist_group("falsifier")
 @pytest.mark.parametrize("evidence", ["reduced", "local"])
 def test_the_falsifier_breaks_the_gate(falsifier: pd.DataFrame, evidence: str) -> None:
     windows = falsifier[falsifier["evidence"] == evidence]
@@ -100,14 +99,12 @@ def test_the_falsifier_breaks_the_gate(falsifier: pd.DataFrame, evidence: str) -
     assert windows["predicted"].max() < 0.6 * LIMIT
 
 
-@pytest.mark.xdist_group("falsifier")
 def test_an_ordinary_capture_does_not_break_it() -> None:
     windows = small("rooms?views=32&width=80&height=60&points=4000")
     assert windows["stale"].max() < LIMIT
     assert windows["predicted"].max() < LIMIT / 2
 
 
-@pytest.mark.xdist_group("falsifier")
 def test_the_summary_has_a_row_per_evidence_and_step_count(falsifier: pd.DataFrame) -> None:
     table = summary(falsifier)
     assert table[["evidence", "after"]].drop_duplicates().shape[0] == len(table) == 6

@@ -67,14 +67,12 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return run_processes(request.param, sums, tmp_path_factory.mktemp(f"sums-{request.param}"))
 
 
-@pytest.mark.xdist_group("process")
 @pytest.mark.parametrize("case", [*SIZES, *LAYOUTS])
 def test_every_rank_has_the_sum_in_rank_order(results: list[dict], case: int | str) -> None:
     wanted = in_rank_order(len(results), case if isinstance(case, int) else LARGE)
     assert {bits(found["ordered", case]) for found in results} == {bits(wanted)}
 
 
-@pytest.mark.xdist_group("process")
 def test_integers_of_any_shape_are_summed(results: list[dict]) -> None:
     ranks = len(results)
     wanted = torch.arange(10).reshape(5, 2) * ranks + (sum(range(ranks)) << 40)
@@ -83,7 +81,6 @@ def test_integers_of_any_shape_are_summed(results: list[dict]) -> None:
         assert torch.equal(found["native", "int64"], wanted)
 
 
-@pytest.mark.xdist_group("process")
 def test_native_sums_depend_on_the_layout_from_three_ranks_on(results: list[dict]) -> None:
     """What `ordered` is for. With two ranks there is one sum, and both reductions have it."""
     native = {layout: bits(results[0]["native", layout]) for layout in LAYOUTS}
@@ -116,7 +113,6 @@ def order(here: Ranks) -> dict:
     return {"large": arrived, "small": small, "times": torch.tensor(times, dtype=torch.float64)}
 
 
-@pytest.mark.xdist_group("process")
 def test_sums_arrive_in_the_order_of_their_launch_on_the_emulated_link(tmp_path: Path) -> None:
     found = run_processes(3, order, tmp_path)
     for rank in found:
@@ -148,7 +144,6 @@ def failing(here: Ranks) -> dict:
     return {"error": str(errors[0])}
 
 
-@pytest.mark.xdist_group("process")
 def test_an_error_of_the_thread_is_raised_where_the_sum_is_waited_for(tmp_path: Path) -> None:
     for found in run_processes(3, failing, tmp_path):
         assert "scalar type" in found["error"]
@@ -167,7 +162,6 @@ def lost(here: Ranks) -> dict:
     os._exit(0)
 
 
-@pytest.mark.xdist_group("process")
 def test_a_lost_rank_is_an_error_and_no_hang(tmp_path: Path) -> None:
     started = time.monotonic()
     found = run_processes(3, lost, tmp_path)

@@ -63,7 +63,6 @@ def spread_run(here: Ranks) -> dict:
     return found
 
 
-@pytest.mark.xdist_group("process")
 def test_sums_and_last_joins_are_those_of_shared_stamps(tmp_path: Path) -> None:
     everyone = run_processes(3, spread_run, tmp_path)
     error = max(run["error"] for found in everyone for run in found.values())

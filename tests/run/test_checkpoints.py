@@ -1,4 +1,4 @@
-"""Resume equals the uninterrupted run bit for bit: densify at 40, stop at 60, resume to 100."""
+"""Resume equals the uninterrupted run bit for bit: densify after 24 steps, stop at 36, reset at 42, end at 60."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pipelines.checkpoint import load as load_checkpoint
 from pipelines.checkpoint import save
 from tests.odin.threads import run_ranks
 
-WORDS = ["scene=rooms?views=16&width=48&height=36&points=400", "test_every=0", "steps=100", "densify_at=[40]"]
-EVERY = 20
+WORDS = ["scene=rooms?views=16&width=48&height=36&points=400", "test_every=0", "steps=60", "densify_at=[24]"]
+EVERY, STOP, END = 12, 36, 60
 
 
 class Stop(Exception):
@@ -29,7 +29,7 @@ class Stop(Exception):
 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
-    return load_workload(load([*WORDS, "reset_at=[70]", "sh_at=[10,30]"]))
+    return load_workload(load([*WORDS, "reset_at=[42]", "sh_at=[6,18]"]))
 
 
 def train(workload: Workload, name: str, path: Path, stop: int | None = None) -> list[Runtime]:
@@ -58,11 +58,11 @@ NAMES = [
 
 
 def interrupted(workload: Workload, name: str, path: Path) -> list[Runtime]:
-    """Stopped after the checkpoint at 60, and resumed from it."""
+    """Stopped after the checkpoint at STOP, and resumed from it."""
     with pytest.raises(Stop):
-        train(workload, name, path, stop=60)
+        train(workload, name, path, stop=STOP)
     resumed = train(workload, name, path)
-    assert [r.step for r in resumed[0].records] == list(range(60, 100))
+    assert [r.step for r in resumed[0].records] == list(range(STOP, END))
     return resumed
 
 
@@ -70,14 +70,13 @@ def digests(*runs: list[Runtime]) -> set[str]:
     return {runtime.recipe.table.digest() for run in runs for runtime in run}
 
 
-@pytest.mark.xdist_group("exact")
 @pytest.mark.parametrize("name", NAMES)
 def test_resume_equals_the_uninterrupted_run(workload: Workload, name: str, tmp_path: Path) -> None:
     whole = train(workload, name, tmp_path / "whole.npz")
     resumed = interrupted(workload, name, tmp_path / "cut.npz")
     assert len(digests(whole, resumed)) == 1
     assert resumed[0].recipe.degree == whole[0].recipe.degree == 2
-    windows = [w for w in whole[0].publication.windows if w.step >= 60]
+    windows = [w for w in whole[0].publication.windows if w.step >= STOP]
     assert resumed[0].publication.windows == windows
 
 
@@ -86,21 +85,21 @@ def test_without_its_evidence_a_resumed_run_differs(workload: Workload, name: st
     """The test above can fail."""
     whole, path = train(workload, name, tmp_path / "whole.npz"), tmp_path / "cut.npz"
     with pytest.raises(Stop):
-        train(workload, name, path, stop=60)
+        train(workload, name, path, stop=STOP)
     save(path, replace(load_checkpoint(path), evidence=None))
     assert len(digests(whole, train(workload, name, path))) == 2
 
 
 def test_a_failed_audit_is_remembered(workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Step 45 is audited and fails; until the reset after 70 reads are waited for, in the resumed run too."""
+    """Step 27 is audited and fails; until the reset after 42 reads are waited for, in the resumed run too."""
     monkeypatch.setattr("odin.audit.AUDIT_LIMIT", -1.0)
-    name = "predicted:audit=45"
+    name = "predicted:audit=27"
     whole = train(workload, name, tmp_path / "whole.npz")
     resumed = interrupted(workload, name, tmp_path / "cut.npz")
     assert len(digests(whole, resumed)) == 1
     windows = {w.step: w for w in resumed[0].publication.windows}
-    assert windows[61].hazards is not None and windows[75].hazards is None
-    assert list(windows.values()) == [w for w in whole[0].publication.windows if w.step >= 60]
+    assert windows[37].hazards is not None and windows[45].hazards is None
+    assert list(windows.values()) == [w for w in whole[0].publication.windows if w.step >= STOP]
 
 
 def test_ddp_resumes_as_well(workload: Workload, tmp_path: Path) -> None:
@@ -116,7 +115,7 @@ def test_ddp_resumes_as_well(workload: Workload, tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_arm_is_refused(workload: Workload, tmp_path: Path) -> None:
     """Both follow the plan, but only one has evidence."""
     with pytest.raises(Stop):
-        train(workload, "quality", tmp_path / "c.npz", stop=20)
+        train(workload, "quality", tmp_path / "c.npz", stop=EVERY)
     with pytest.raises(InputError, match="made with arm 'quality'"):
         train(workload, "throughput", tmp_path / "c.npz")
 
@@ -124,7 +123,7 @@ def test_a_checkpoint_of_another_arm_is_refused(workload: Workload, tmp_path: Pa
 def test_a_checkpoint_of_another_scene_or_seed_is_refused(workload: Workload, tmp_path: Path) -> None:
     path = tmp_path / "c.npz"
     with pytest.raises(Stop):
-        train(workload, "quality", path, stop=20)
+        train(workload, "quality", path, stop=EVERY)
     other = Workload(config=load([*WORDS, "seed=1"]), capture=workload.capture)
     with pytest.raises(InputError, match="made with"):
         train(other, "quality", path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,16 +10,14 @@ from harness.config import load
 from harness.measure.timeline import read_timeline
 from harness.store.store import TIMELINE, CellStore
 from odin.errors import InputError
-from tests.run.test_process import PLAIN, TINY, reproduce, results
+from tests.run.conftest import STEPS, Reproduced, results
 
 COLOURS, GEOMETRY = 48 * 4, 11 * 4  # bytes of a row
 
 
-@pytest.mark.xdist_group("process")
-def test_ddp_equals_barrier(tmp_path: Path) -> None:
-    words = ["steps=30", "densify_at=[10]", "reset_at=[20]", "arms=[barrier,ddp]"]
-    assert reproduce(tmp_path, f"scene={TINY}", *words, *PLAIN) in (0, 1)
-    got = results(tmp_path)
+def test_ddp_equals_barrier(plain: Reproduced) -> None:
+    assert plain.code in (0, 1)
+    got = results(plain.out)
     barrier, ddp = (got[arm].measurement for arm in ("barrier", "ddp"))
     assert ddp.final_digest == barrier.final_digest
     assert ddp.losses == barrier.losses
@@ -28,9 +25,9 @@ def test_ddp_equals_barrier(tmp_path: Path) -> None:
     assert ddp.windows == barrier.windows
     assert ddp.primitives.final != ddp.primitives.initial  # wrapped anew on the way
     (densified,) = [step for step, sent in enumerate(ddp.payload_bytes_per_step) if not sent]
-    timeline = read_timeline(CellStore(tmp_path).path(got["ddp"].cell_id) / TIMELINE)
+    timeline = read_timeline(CellStore(plain.out).path(got["ddp"].cell_id) / TIMELINE)
     sent = timeline[(timeline["kind"] == "collective") & (timeline["name"] != "statistics")]
-    for rank, step in [(r, s) for r in range(2) for s in range(30)]:
+    for rank, step in [(r, s) for r in range(2) for s in range(STEPS)]:
         one = sent[(sent["rank"] == rank) & (sent["step"] == step)].sort_values("start")
         rows = ddp.primitives.initial if step < densified else ddp.primitives.final
         expected = [("colours", COLOURS * rows), ("geometry", GEOMETRY * rows)] if step != densified else []
@@ -40,13 +37,11 @@ def test_ddp_equals_barrier(tmp_path: Path) -> None:
     assert (joined < ended[joined.index]).all()
 
 
-@pytest.mark.xdist_group("process")
-def test_a_padded_run_prices_what_ddp_adds(tmp_path: Path) -> None:
-    words = ["steps=12", "densify_at=[5]", "arms=[barrier,ddp]", "mirrored=false"]
-    assert reproduce(tmp_path, f"scene={TINY}", *words) in (0, 1)  # 1: this machine was too busy for its own padding
-    got = results(tmp_path)
+def test_a_padded_run_prices_what_ddp_adds(padded: Reproduced) -> None:
+    assert padded.code in (0, 1)  # 1: this machine was too busy for its own padding
+    got = results(padded.out)
     assert got["ddp"].measurement.final_digest == got["barrier"].measurement.final_digest
-    (profile,) = (tmp_path / "profiles").glob("host-cpu@*.json")
+    (profile,) = (padded.out / "profiles").glob("host-cpu@*.json")
     text = json.loads(profile.read_text())
     assert {"ddp", "ddp_wrap"} <= text["profile"]["coefficients"].keys()
     assert "50-step" in text["profile"]["source"]

@@ -41,7 +41,6 @@ class WithoutHazardCheck(UrgentPublication):
         return Classes(last=found.last, need=np.full_like(found.need, REST))
 
 
-@pytest.mark.xdist_group("exact")
 def test_quality_equals_waiting_and_a_mutant_does_not(workload: Workload) -> None:
     waited, quality = train(workload, "barrier-planned"), train(workload, "quality")
     digests = {r.recipe.table.digest() for r in (*waited, *quality)}

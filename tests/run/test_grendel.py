@@ -39,7 +39,6 @@ def reproduce(out: Path, arms: str, *words: str) -> dict[str, Result]:
     return records(out)
 
 
-@pytest.mark.xdist_group("grendel")
 def test_both_engines_train_shards_and_record_what_they_exchange(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,7 +67,6 @@ def may_be_realtime() -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="priorities of threads are Linux's")
-@pytest.mark.xdist_group("process")
 def test_what_computes_yields_to_communication_on_a_padded_run(tmp_path: Path) -> None:
     own, other = os.getpriority(os.PRIO_PROCESS, 0), os.SCHED_OTHER
     permitted = may_be_realtime()

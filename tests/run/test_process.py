@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,73 +14,48 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.cli import main
-from harness.run.spec import RunSpec
-from harness.store.schema import Result, Status
+from harness.store.schema import Status
 from harness.store.store import CellStore
 from pipelines.export import read_ply
-
-TINY = "rooms?views=16&width=64&height=48&points=600"
-PLAIN = ["link=none", "padded=false", "mirrored=false"]
+from tests.run.conftest import PLAIN, TINY, Reproduced, reproduce, results
 
 
-def reproduce(out: Path, *words: str) -> int:
-    return main(["reproduce", "headline", f"out={out}", *words])
-
-
-def results(out: Path) -> dict[str, Result]:
-    return {r.cell.arm: r for r in CellStore(out).results()}
-
-
-@pytest.mark.xdist_group("process")
-def test_the_headline_in_small(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_headline_in_small(padded: Reproduced, capsys: pytest.CaptureFixture[str]) -> None:
     """The README's command in its fast form: every arm twice, padded, on an emulated link."""
-    scratch: list[str] = []
-    save = RunSpec.save
-    monkeypatch.setattr(RunSpec, "save", lambda spec: scratch.append(spec.folder.name) or save(spec))
-    code = reproduce(tmp_path, f"scene={TINY}", "steps=30", "padding_reserve=1.2")
-    printed = capsys.readouterr().out
-    assert code in (0, 1)  # 1 where this machine was too busy for its own padding: said in the table
-    assert "barrier-planned" in printed
-    last = printed.strip().splitlines()[-1]
+    assert padded.code in (0, 1)  # 1 where this machine was too busy for its own padding: said in the table
+    assert "barrier-planned" in padded.printed
+    last = padded.printed.strip().splitlines()[-1]
     figure = Path(last.split("figure: ")[1])
     assert figure.read_bytes()[:4] == b"\x89PNG"
-    store = list(CellStore(tmp_path).results())
-    assert len(store) == 8
+    store = list(CellStore(padded.out).results())
+    assert len(store) == 2 * 5
     assert {r.status for r in store} == {Status.DONE}
     assert {r.cell.label.value for r in store} == {"padded"}
     digests = {r.measurement.final_digest for r in store if r.cell.arm in ("barrier-planned", "quality")}
     assert len(digests) == 1
-    trace = json.loads((CellStore(tmp_path).path(store[0].cell_id) / "trace.json").read_text())
+    trace = json.loads((CellStore(padded.out).path(store[0].cell_id) / "trace.json").read_text())
     assert {e["pid"] for e in trace["traceEvents"]} == {0, 1}
-    (profile,) = (tmp_path / "profiles").glob("host-cpu@*.json")
+    (profile,) = (padded.out / "profiles").glob("host-cpu@*.json")
     assert {r.measurement.profile for r in store} == {profile.stem}
     for first in (r for r in store if r.cell.repeat == 0):
-        model = read_ply(CellStore(tmp_path).path(first.cell_id) / "model.ply")
+        model = read_ply(CellStore(padded.out).path(first.cell_id) / "model.ply")
         assert len(model) == first.measurement.primitives.final
     # Other runs may go on beside this one, so only its own names count.
-    assert scratch
-    assert not [path for name in scratch for path in Path("/dev/shm").glob(f"odin-{name}*")]
+    assert padded.scratch
+    assert not [path for name in padded.scratch for path in Path("/dev/shm").glob(f"odin-{name}*")]
     # Running again does nothing but print the same table.
-    assert reproduce(tmp_path, f"scene={TINY}", "steps=30", "padding_reserve=1.2") == code
-    assert capsys.readouterr().out.splitlines()[:12] == printed.splitlines()[:12]
+    assert padded.again() == padded.code
+    assert capsys.readouterr().out.splitlines()[:12] == padded.printed.splitlines()[:12]
 
 
-@pytest.mark.xdist_group("process")
-def test_unshaped_unpadded_runs_give_the_same_numbers(tmp_path: Path) -> None:
+def test_unshaped_unpadded_runs_give_the_same_numbers(plain: Reproduced, padded: Reproduced) -> None:
     """Quality runs need no clock: same digests with and without padding and link."""
-    words = [f"scene={TINY}", "steps=20", "densify_at=[8]", "arms=[barrier,predicted]"]
-    reproduce(tmp_path / "plain", *words, *PLAIN)
-    reproduce(tmp_path / "padded", *words, "mirrored=false")
-    plain, padded = results(tmp_path / "plain"), results(tmp_path / "padded")
-    for arm in ("barrier", "predicted"):
-        assert plain[arm].measurement.final_digest == padded[arm].measurement.final_digest
-        assert plain[arm].cell.label.value == "measured"
+    unshaped, shaped = results(plain.out), results(padded.out)
+    for arm in ("barrier", "predicted", "ddp"):
+        assert unshaped[arm].measurement.final_digest == shaped[arm].measurement.final_digest
+        assert unshaped[arm].cell.label.value == "measured"
 
 
-@pytest.mark.xdist_group("process")
 def test_three_ranks_are_exact_with_ordered_sums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`quality` and `barrier-planned` cut a gradient into different segments; in rank order they add up alike."""
     words = [f"scene={TINY}", "ranks=3", "views_per_unit=1", "steps=20", "densify_at=[8]"]
@@ -91,7 +67,6 @@ def test_three_ranks_are_exact_with_ordered_sums(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.real
-@pytest.mark.xdist_group("process")
 def test_quality_equals_waiting_on_bonsai(tmp_path: Path, bonsai: Path) -> None:
     words = ["images=images_4", "steps=40", "densify_at=[10,20]", "reset_at=[30]", "arms=[barrier-planned,quality]"]
     assert reproduce(tmp_path, f"scene={bonsai}", *words, *PLAIN) in (0, 1)
@@ -112,7 +87,6 @@ def test_quality_equals_waiting_on_bonsai_over_200_steps(tmp_path: Path, bonsai:
     assert got["quality"].quality_final == got["barrier-planned"].quality_final
 
 
-@pytest.mark.xdist_group("process")
 def test_bad_input_that_only_a_rank_can_see_is_one_paragraph(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     code = reproduce(tmp_path, f"scene={TINY}", "steps=5", "views_per_unit=20", *PLAIN)
     told = capsys.readouterr().err
@@ -140,15 +114,21 @@ def rank_process(parent: psutil.Process, rank: int) -> psutil.Process | None:
     return None
 
 
-@pytest.mark.xdist_group("process")
+def trains(rank: psutil.Process | None) -> bool:
+    """Whether a rank has opened the stamps of its first cell."""
+    with contextlib.suppress(psutil.Error):
+        return rank is not None and any("-cell-0" in area.path for area in rank.memory_maps())
+    return False
+
+
 def test_a_killed_rank_ends_the_run_and_is_named(tmp_path: Path) -> None:
     run = start(tmp_path, f"scene={TINY}", "steps=2000", "arms=[barrier,quality]", *PLAIN)
     parent, victim = psutil.Process(run.pid), None
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and run.poll() is None:
-        victim = victim or rank_process(parent, 1)
-        if victim is not None and (tmp_path / "scratch").exists() and "worker" in str(victim.cmdline()):
-            time.sleep(12)
+        victim = rank_process(parent, 1)
+        if trains(victim):
+            time.sleep(1)
             break
         time.sleep(0.2)
     assert victim is not None

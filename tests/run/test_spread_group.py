@@ -49,7 +49,6 @@ def spread_groups(here: Ranks) -> dict:
     return found
 
 
-@pytest.mark.xdist_group("process")
 def test_ranks_meet_at_a_store_or_in_a_file(tmp_path: Path) -> None:
     for found in run_processes(2, spread_groups, tmp_path):
         for values, error, known in found.values():

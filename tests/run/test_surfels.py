@@ -55,7 +55,6 @@ class WithoutHazardCheck(UrgentPublication):
         return Classes(last=found.last, need=np.full_like(found.need, REST))
 
 
-@pytest.mark.xdist_group("exact")
 def test_quality_equals_waiting_and_a_mutant_does_not(workload: Workload) -> None:
     waited, quality = train(workload, "barrier-planned"), train(workload, "quality")
     digests = {r.recipe.table.digest() for r in (*waited, *quality)}
@@ -66,7 +65,6 @@ def test_quality_equals_waiting_and_a_mutant_does_not(workload: Workload) -> Non
     assert mutant[0].recipe.table.digest() not in digests
 
 
-@pytest.mark.xdist_group("exact")
 def test_resume_equals_the_uninterrupted_run(tmp_path: Path) -> None:
     events = ["densify_at=[30]", "reset_at=[50]", "sh_at=[10]", "test_every=0"]
     workload = load_workload(load([*WORDS, *events, "steps=60"]))
@@ -81,7 +79,6 @@ def test_resume_equals_the_uninterrupted_run(tmp_path: Path) -> None:
         train_with_checkpoints(other, "quality", tmp_path / "cut.npz")
 
 
-@pytest.mark.xdist_group("exact")
 def test_learns_five_decibels_in_640_images() -> None:
     """160 steps of 4 views, no densification, no distortion."""
     workload = load_workload(load([f"scene={TINY}", "pipeline=2dgs", "steps=160", "test_every=8", "densify=false"]))
@@ -94,7 +91,6 @@ def test_learns_five_decibels_in_640_images() -> None:
     assert psnr(train(workload, "barrier")[0].recipe) > psnr(workload.recipe()) + 5.0
 
 
-@pytest.mark.xdist_group("process")
 def test_the_headline_with_surfels(tmp_path: Path) -> None:
     words = [f"scene={TINY}", "pipeline=2dgs", "steps=12", "densify_at=[6]", f"arms=[{','.join(ARMS_RUN)}]"]
     fast = ["link=none", "padded=false", "mirrored=false"]

@@ -142,7 +142,6 @@ def test_two_runs_have_equal_timelines(workload: Workload) -> None:
     assert run(workload, "quality")[0] == run(workload, "quality")[0]
 
 
-@pytest.mark.xdist_group("process")
 def test_a_study_on_the_virtual_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arms = "arms=barrier,barrier-planned,quality,throughput,predicted,hogwild"
     assert main(["reproduce", "headline", f"out={tmp_path}", *WORDS, arms, "mirrored=false"]) == 0

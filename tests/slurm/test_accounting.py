@@ -11,8 +11,6 @@ from slurm.states import _sacct, _scontrol, job_states
 from slurm.testcluster import TestCluster
 from tests.slurm.clusters import cluster_or_skip
 
-pytestmark = pytest.mark.xdist_group("slurm")
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:

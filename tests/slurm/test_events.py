@@ -19,7 +19,7 @@ from slurm.states import job_states
 from slurm.submission import submissions
 from tests.slurm.clusters import TINY, assert_all_done_once, command, connected, finished, logs, words
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PATIENCE = 1500.0
 both = pytest.mark.parametrize("accounting", [False, True], ids=["scontrol", "sacct"])
 

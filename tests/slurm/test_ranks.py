@@ -23,8 +23,6 @@ from slurm.ranks import read_killed
 from tests.slurm.clusters import TINY, command, connected, finished, logs
 from tests.study import studies
 
-pytestmark = pytest.mark.xdist_group("slurm")
-
 
 def test_ranks_fill_nodes_evenly(tmp_path: Path) -> None:
     words = {"link": "none", "padded": False, "steps": 4, "ranks": 4}

@@ -13,8 +13,6 @@ from slurm.commands import submit_app
 from slurm.submission import submissions
 from tests.slurm.clusters import ROOT, assert_all_done_once, command, connected, finished, logs, words
 
-pytestmark = pytest.mark.xdist_group("slurm")
-
 
 def test_a_study_through_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """Two pairs in one array, the two ranks of each on two nodes; the table is written by the job after them."""

@@ -13,8 +13,6 @@ from odin.errors import InputError
 from slurm.testcluster import ClusterShape, TestCluster, obstacle
 from tests.slurm.clusters import cluster_or_skip
 
-pytestmark = pytest.mark.xdist_group("slurm")
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
