@@ -186,7 +186,7 @@ def measure(
         ),
         memory=memory,
         retimed_from=None,
-        exchange=exchange_of(timeline, steps, shards) if shards else None,
+        exchange=exchange_of(timeline, steps, shards, executed.redistributions) if shards else None,
     )
 
 

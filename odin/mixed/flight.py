@@ -1,6 +1,7 @@
 """One step of mixed parallelism between its first observation and its publication.
 
-Legend: P parts in which its rows travel, B views in unit order, S and G columns of a projected row and its gradient.
+Legend: P parts in which its rows travel, B views in unit order, T tasks, S and G columns of a projected row and its
+gradient.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from odin.comm.transport import Handle
 from odin.memory import Holding, MemoryCategory
-from odin.mixed.traffic import Inbox, Traffic
+from odin.mixed.bands import Division
+from odin.mixed.traffic import Inbox, Pick, Traffic
 from odin.rows import Update
 
 
@@ -23,8 +25,10 @@ from odin.rows import Update
 class Flight:
     """What is known of a step so far.
 
+    division:  who renders what
     observed:  part → this owner's rows of each view, [P][B]
-    announced, sizes: int64 [W, P, B] rows of every owner, and the handle it comes with
+    picks:     part → which of them each task needs, [P][T]
+    announced, sizes: int64 [W, P·T + L], rows of every owner and costs that it tells, and the handle they come with
     under_way: observations that are not waited for yet
     returning: gradient of what this rank has received, float32 [rows, G]
     gradient, published: the same of what this owner has sent, and the handle it comes with
@@ -34,6 +38,8 @@ class Flight:
     """
 
     step: int
+    division: Division
+    picks: list[list[Pick]] = field(default_factory=list)
     observed: list[list[Any]] = field(default_factory=list)
     announced: torch.Tensor | None = None
     sizes: Handle | None = None

@@ -32,9 +32,9 @@ class PredictedRuntime(MixedRuntime):
     def _opened(self, step: int) -> Flight:
         if self._pending is None:
             return self._observed_at_once(step)
-        flight = Flight(step=step)
+        flight = self._begun(step)
         flight.observed.append(self._ahead(step, self._pending))
-        self._announce(flight, [[len(one.rows) for one in flight.observed[0]]])
+        self._announce(flight)
         self._learn_sizes(flight)
         self._send(flight, "observe")
         self._return(self._pending)

@@ -55,7 +55,7 @@ class UrgentRuntime(MixedRuntime):
 
     def _prepared(self, flight: Flight) -> Flight:
         """The next step as far as it is clear of this one."""
-        step, following, written = flight.step, Flight(step=flight.step + 1), self._written(flight)
+        step, following, written = flight.step, self._begun(flight.step + 1), self._written(flight)
         with self.keeper.phase(Phase.ZERO_STEP, rows=int((~written).sum())):
             still = np.flatnonzero(~written).astype(np.int32)
             self.recipe.table.apply_zero(self._bound(flight), still)
@@ -69,8 +69,7 @@ class UrgentRuntime(MixedRuntime):
             clear = [ids[~held[ids]] for ids in reads]
             following.held_back = [ids[held[ids]] for ids in reads]
         following.observed.append(self._observe(step + 1, clear))
-        counts = [[len(one.rows) for one in following.observed[0]], [len(ids) for ids in following.held_back]]
-        self._announce(following, counts)
+        self._announce(following, [len(ids) for ids in following.held_back])
         self._window(step, written, reads, held)
         return following
 
