@@ -118,7 +118,7 @@ def _execute_sharded(
         entries=entries,
         records=runtime.records,
         windows=runtime.windows,
-        audits=[],
+        audits=runtime.auditor.records,
         delays=[],
         payload=[runtime.payload_bytes.get(s, 0) for s in range(plan.steps)],
         late_steps=keeper.late_steps,

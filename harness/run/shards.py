@@ -73,7 +73,7 @@ def start_or_resume_shard(
     recipe.restore(checkpoint, first_rank=True)  # statistics are this owner's own
     if checkpoint.evidence is not None:
         recipe.table.keep_evidence()[:] = checkpoint.evidence
-    runtime = kind(recipe, plan, arm, transport, keeper, version=header.structural_version)
+    runtime = kind(recipe, plan, arm, transport, keeper, version=header.structural_version, fallen=header.fallen)
     if checkpoint.costs is not None:
         runtime.balancer.restore(header.next_step, checkpoint.costs)
     return runtime, header.next_step
@@ -132,12 +132,12 @@ def _own(workload: Workload, runtime: MixedRuntime, plan: Plan, next_step: int) 
         structural_version=runtime.version,
         sh_degree=recipe.degree,
         resets=recipe.resets,
-        fallen=False,
+        fallen=runtime.fallen,
         seed=workload.config.seed,
         plan=plan.digest(),
         manifest=workload.capture.manifest,
     )
     evidence = recipe.table.evidence
     costs = runtime.balancer.state(next_step)
-    learnt = Knowledge(evidence=None if evidence is None else evidence.copy(), costs=costs, fallen=False)
+    learnt = Knowledge(evidence=None if evidence is None else evidence.copy(), costs=costs, fallen=runtime.fallen)
     return recipe.checkpoint(header, recipe.statistics.local.numpy(), learnt)

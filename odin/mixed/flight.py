@@ -19,6 +19,7 @@ from odin.memory import Holding, MemoryCategory
 from odin.mixed.bands import Division
 from odin.mixed.traffic import Inbox, Pick, Traffic
 from odin.rows import Update
+from odin.slot import Slot
 
 
 @dataclass(kw_only=True)
@@ -35,6 +36,9 @@ class Flight:
     update:    bound at first use
     moved:     rows (int32 ids) that the gradient moves; all of the shard where none has taken its zero step yet
     held_back: rows of each view that are observed only when the step before is published
+    slot:      the gradient of the shard's rows, where it is gathered
+    again:     the same step from published values, where it is audited; itself an `audit`
+    images:    of its tasks, where it is audited
     """
 
     step: int
@@ -50,6 +54,10 @@ class Flight:
     update: Update | None = None
     moved: NDArray[np.int32] | None = None
     held_back: list[NDArray[np.int32]] | None = None
+    slot: Slot | None = None
+    audit: bool = False
+    again: Flight | None = None
+    images: list[torch.Tensor] = field(default_factory=list)
     _traffic: Traffic | None = None
     _inbox: Inbox | None = None
 
@@ -69,11 +77,17 @@ class Flight:
         """The amounts have come; `rank` is this one."""
         self._traffic, self._inbox = traffic, Inbox(traffic=traffic, rank=rank)
 
+    def named(self, name: str) -> str:
+        """A transfer of it on the timeline."""
+        return f"audit {name}" if self.audit else name
+
     def holdings(self) -> Iterator[Holding]:
         """What the step keeps until it is published (`odin.memory`)."""
         for tensor in (self.returning, self.gradient):
             if tensor is not None:
                 yield MemoryCategory.OTHER, tensor
+        if self.again is not None and self.again.slot is not None:
+            yield from self.again.slot.holdings()
         for part in self.observed:
             for one in part:
                 yield MemoryCategory.ROW_LISTS, one.rows

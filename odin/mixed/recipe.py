@@ -6,7 +6,7 @@ S columns of a projected row, G columns of its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -43,11 +43,13 @@ class Drawn:
 
     loss:     of the view, or the share of the band's pixels in it
     gradient: of the projected rows, float32 [M, G]; of a band, the share of its pixels
+    image:    float32 [H, W, 3], in whose rows the task is drawn
     costs:    of each tile row, int64, where divisions follow from them (`Balance.STATE`)
     """
 
     loss: Scalar
     gradient: torch.Tensor
+    image: torch.Tensor
     costs: NDArray[np.int64] | None = None
 
 
@@ -59,6 +61,7 @@ class MixedRecipe(Protocol[F]):
     whoever owns it.
 
     ids:              global ids of the shard's rows, int32 [n], ascending
+    kinds:            columns of each kind of parameter
     balance:          how pixels are assigned to ranks
     tile_rows:        int64 [V], of each training view
     projected_columns: S
@@ -67,6 +70,7 @@ class MixedRecipe(Protocol[F]):
 
     table: ParameterTable
     ids: NDArray[np.int32]
+    kinds: Mapping[str, slice]
     balance: Balance
     tile_rows: NDArray[np.int64]
     projected_columns: int

@@ -245,7 +245,7 @@ class GrendelSplatting(GaussianSplatting):
         costs, every = None, (0, int(self.tile_rows[view]))
         if self.balance is Balance.STATE:
             costs = bands.row_costs(*bands.row_work(blended, bins, every), every, camera)
-        return Drawn(loss=self.place.scalar(loss), gradient=joined(back), costs=costs)
+        return Drawn(loss=self.place.scalar(loss), gradient=joined(back), image=blended.image, costs=costs)
 
     def _draw_band(self, view: int, projected: torch.Tensor, keeper: Keeper, band: Band) -> Drawn:
         """Blend also what the loss looks at on either side; only the band's own pixels count and go back."""
@@ -266,7 +266,7 @@ class GrendelSplatting(GaussianSplatting):
             entries, fragments = bands.row_work(blended, bins, band)
             work.entries, work.fragments = int(entries.sum()), int(fragments.sum())
         costs = bands.row_costs(entries, fragments, band, camera) if self.balance is Balance.STATE else None
-        return Drawn(loss=self.place.scalar(loss), gradient=joined(back), costs=costs)
+        return Drawn(loss=self.place.scalar(loss), gradient=joined(back), image=blended.image, costs=costs)
 
     # Structure ----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from harness.config import load
 from harness.run.together import run_threads
 from harness.run.workload import Workload, load_workload
 from odin.arms import arm as arm_named
+from odin.audit import AuditRecord
 from odin.comm.link import Link
 from odin.keeper import Entry, NominalKeeper, Work
 from odin.mixed import MixedRuntime, mixed_runtime
@@ -51,6 +52,7 @@ class Trained:
     payload: list[dict[int, int]]
     model: GrendelSplatting
     divisions: list[tuple[Task, ...]]
+    audits: list[list[AuditRecord]]
 
 
 def settings_of(**more: object) -> GrendelSettings:
@@ -117,7 +119,17 @@ def _trained(
         whole = recipe.whole(Owners(transport, keeper))
         whole.table.t = recipe.table.t
         digest = whole.table.digest() + whole.statistics.local.numpy().tobytes().hex()[:64] + str(whole.degree)
-        return digest, len(recipe.table), loop.records, entries, loop.windows, loop.payload_bytes, whole, divisions
+        return (
+            digest,
+            len(recipe.table),
+            loop.records,
+            entries,
+            loop.windows,
+            loop.payload_bytes,
+            whole,
+            divisions,
+            loop.auditor.records,
+        )
 
     every = run_threads(ranks, link, rank)
     assert len({one[0] for one in every}) == 1
@@ -131,6 +143,7 @@ def _trained(
         payload=columns[5],
         model=columns[6][0],
         divisions=columns[7][0],
+        audits=columns[8],
     )
 
 
