@@ -21,8 +21,8 @@ def _plain(value: Any) -> Any:
 
 # Settings of the engine that are no part of a cell's identity.
 NO_NUMBER = ("timeout_s", "padding_reserve", "realtime")
-# Settings of the pipeline that came later than published records. Where they are null nothing has changed, and those
-# records keep their ids.
+# Settings that came later than published records. Where they are null, or as it was before, nothing has changed, and
+# those records keep their ids.
 LATER = ("redistribute_every", "redistribute_above", "balance")
 
 
@@ -52,4 +52,5 @@ def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     scene = {key: value for key, value in settings["scene"].items() if key != "path"}
     engine = {key: value for key, value in settings["engine"].items() if key not in NO_NUMBER}
     pipeline = {k: v for k, v in settings["pipeline"].items() if v is not None or k not in LATER}
-    return {**settings, "scene": scene, "engine": engine, "pipeline": pipeline}
+    study = {k: v for k, v in settings["study"].items() if (k, v) != ("protocol", "inria")}
+    return {**settings, "scene": scene, "engine": engine, "pipeline": pipeline, "study": study}
