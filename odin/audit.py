@@ -10,7 +10,7 @@ Legend: N rows, D columns, W ranks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,8 +81,9 @@ class Auditor:
             ]
         self.forget()
         with self._keeper.phase(Phase.AUDIT, rows=slot.row_count):
-            sums = self._sums(slot.dense(), free.dense())
-        record = self._agree(step, sums, max(changes))
+            sums = kind_sums(self._recipe.kinds, slot.dense(), free.dense())
+        kinds = list(self._recipe.kinds)
+        record = agree(self._transport, self._keeper, step, kinds, sums, max(changes))
         self.records.append(record)
         return record
 
@@ -96,31 +97,34 @@ class Auditor:
             free.add(0, rows, recipe.backward_geometry(frame))
         return recipe.pixel_change(before, frame)
 
-    def _sums(self, read: NDArray[np.float32], published: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Squared norms of difference and truth per kind, [2, kinds]."""
-        kinds = self._recipe.kinds.values()
-        return np.array(
-            [
-                [np.square(x[:, columns], dtype=np.float64).sum() for columns in kinds]
-                for x in (read - published, published)
-            ]
-        )
 
-    def _agree(self, step: int, sums: NDArray[np.float64], pixel: float) -> AuditRecord:
-        """Sum over ranks; pixel changes travel in one place per rank, so that a sum carries a maximum."""
-        ranks, keeper = self._transport.ranks, self._keeper
-        mine = torch.zeros(sums.size + ranks, dtype=torch.float64)
-        mine[: sums.size] = torch.from_numpy(sums.reshape(-1))
-        mine[sums.size + self._transport.rank] = pixel
-        keeper.wait(self._transport.all_reduce(mine, keeper.join()), "audit")
-        wrong, truth = mine[: sums.size].numpy().reshape(2, -1)
-        names = list(self._recipe.kinds)
-        return AuditRecord(
-            step=step,
-            error=_ratio(wrong.sum(), truth.sum()),
-            by_kind={name: _ratio(w, t) for name, w, t in zip(names, wrong, truth, strict=True)},
-            pixel=float(mine[sums.size :].max()),
-        )
+def kind_sums(
+    kinds: Mapping[str, slice], read: NDArray[np.float32], published: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Squared norms of difference and truth per kind, [2, kinds], of two gradients [N, D]."""
+    return np.array(
+        [
+            [np.square(x[:, columns], dtype=np.float64).sum() for columns in kinds.values()]
+            for x in (read - published, published)
+        ]
+    )
+
+
+def agree(
+    transport: Transport, keeper: Keeper, step: int, kinds: Sequence[str], sums: NDArray[np.float64], pixel: float
+) -> AuditRecord:
+    """Sum over ranks; pixel changes travel in one place per rank, so that a sum carries a maximum."""
+    mine = torch.zeros(sums.size + transport.ranks, dtype=torch.float64)
+    mine[: sums.size] = torch.from_numpy(sums.reshape(-1))
+    mine[sums.size + transport.rank] = pixel
+    keeper.wait(transport.all_reduce(mine, keeper.join()), "audit")
+    wrong, truth = mine[: sums.size].numpy().reshape(2, -1)
+    return AuditRecord(
+        step=step,
+        error=_ratio(wrong.sum(), truth.sum()),
+        by_kind={name: _ratio(w, t) for name, w, t in zip(kinds, wrong, truth, strict=True)},
+        pixel=float(mine[sums.size :].max()),
+    )
 
 
 def _ratio(wrong: float, truth: float) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from odin.errors import InputError
 
-CHECKPOINT_VERSION = 3
+CHECKPOINT_VERSION = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,10 @@ class Header:
 class Checkpoint:
     """parameters, m, v: float32 [N, D]; statistics: int64 [N, 2], summed over ranks.
 
-    evidence: float32 [N], costs: int64 [V]: what the arm has learnt (odin/publication/knowledge.py), where it keeps any
+    evidence: float32 [N], costs: int64 [V]: what the arm has learnt (odin/publication/knowledge.py), where it keeps
+              any; of a shard, costs are those of tile rows (odin/mixed/balance.py)
     held:     float32 [N, C], summed gradients of a held group, where there is one
+    ids:      int32 [N], places of a shard's rows in the order of all, ascending, where primitives are sharded
     """
 
     header: Header
@@ -62,10 +64,11 @@ class Checkpoint:
     evidence: NDArray[np.float32] | None = None
     costs: NDArray[np.int64] | None = None
     held: NDArray[np.float32] | None = None
+    ids: NDArray[np.int32] | None = None
 
 
 _ARRAYS = ("parameters", "m", "v", "statistics")
-_OPTIONAL = ("evidence", "costs", "held")
+_OPTIONAL = ("evidence", "costs", "held", "ids")
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -116,6 +119,7 @@ def _check(path: Path, header: Header, arrays: dict[str, NDArray]) -> None:
         and bool((arrays["v"] >= 0).all())
         and _is_knowledge(arrays, shape[0])
         and _sound_sums(arrays.get("held"), shape[0])
+        and _are_places(arrays.get("ids"), shape[0])
     )
     if not sound:
         raise InputError(
@@ -137,6 +141,12 @@ def _sound_sums(held: NDArray | None, rows: int) -> bool:
     if held is None:
         return True
     return held.dtype == np.float32 and held.ndim == 2 and len(held) == rows and bool(np.isfinite(held).all())
+
+
+def _are_places(ids: NDArray | None, rows: int) -> bool:
+    if ids is None:
+        return True
+    return ids.dtype == np.int32 and ids.shape == (rows,) and bool((np.diff(ids) > 0).all() and (ids >= 0).all())
 
 
 def require_match(path: Path, header: Header, *, pipeline: str, arm: str, plan: str, manifest: str, seed: int) -> None:

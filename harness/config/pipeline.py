@@ -16,7 +16,7 @@ OWN_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "taminggs": ("budget_mode", "primitive_budget", "score_views", "f_rest_every"),
         "dashgs": ("max_primitives",),
         "2dgs": ("lambda_normal", "lambda_dist", "depth_ratio"),
-        "grendel": ("lr_scale",),
+        "grendel": ("lr_scale", "redistribute_every", "redistribute_above", "balance"),
     }
 )
 SHARDED = frozenset({"grendel"})
@@ -42,6 +42,9 @@ class Pipeline:
     f_rest_every:  TamingGS: f_rest moves every so many steps; selective Adam moves it in each
     max_primitives: DashGS: primitives at full resolution; None lets the budget grow by itself
     lr_scale:      Grendel: `sqrt` scales the optimizer with the batch, `none` does not
+    redistribute_every, redistribute_above: Grendel: at each so-many-th densification (0: never) rows move to other
+        owners if the fullest owner has more than so many times the mean
+    balance:       Grendel: ranks render whole `views`, or bands of equal cost, learnt from `state` or measured `time`
     """
 
     name: str = "3dgs"
@@ -68,6 +71,9 @@ class Pipeline:
     lambda_dist: float | None = None
     depth_ratio: float | None = None
     lr_scale: str | None = None
+    redistribute_every: int | None = None
+    redistribute_above: float | None = None
+    balance: str | None = None
 
     def __post_init__(self) -> None:
         expect_one_of(self.name, OWN_KEYS, key="pipeline.name")
@@ -78,15 +84,7 @@ class Pipeline:
         self._check_shares()
         self._check_events()
         self._check_surfels()
-        if self.lr_scale is not None:
-            expect_one_of(self.lr_scale, ("sqrt", "none"), key="pipeline.lr_scale")
-        expect(
-            not self.sharded or self.optimizer == "dense",
-            key="pipeline.optimizer",
-            value=self.optimizer,
-            expected="dense with pipeline=grendel",
-            advice="Owners of shards have dense Adam only, as upstream.",
-        )
+        self._check_shards()
 
     @property
     def sharded(self) -> bool:
@@ -126,7 +124,8 @@ class Pipeline:
             expected="a number above 0 and below 1e9",
             advice="It is a factor on the initial primitives, or with budget_mode=final_count their number.",
         )
-        for key, least in (("score_views", 0), ("f_rest_every", 1), ("max_primitives", 1)):
+        least_of = {"score_views": 0, "f_rest_every": 1, "max_primitives": 1, "redistribute_every": 0}
+        for key, least in least_of.items():
             amount = getattr(self, key)
             if amount is not None:
                 expect_at_least(least, key=f"pipeline.{key}", value=amount, advice="See the file in harness/conf.")
@@ -175,6 +174,26 @@ class Pipeline:
             value=self.densify_every,
             expected="null where densify_at is given",
             advice="Give one of densify_every and densify_at, not both.",
+        )
+
+    def _check_shards(self) -> None:
+        if self.lr_scale is not None:
+            expect_one_of(self.lr_scale, ("sqrt", "none"), key="pipeline.lr_scale")
+        if self.balance is not None:
+            expect_one_of(self.balance, ("views", "state", "time"), key="pipeline.balance")
+        expect(
+            not self.sharded or self.optimizer == "dense",
+            key="pipeline.optimizer",
+            value=self.optimizer,
+            expected="dense with pipeline=grendel",
+            advice="Owners of shards have dense Adam only, as upstream.",
+        )
+        expect(
+            self.redistribute_above is None or self.redistribute_above >= 1,
+            key="pipeline.redistribute_above",
+            value=self.redistribute_above,
+            expected="a number of 1 or more",
+            advice="It is the fullest owner's rows ÷ mean over owners; Grendel has 1.1.",
         )
 
     def _check_surfels(self) -> None:

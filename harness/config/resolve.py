@@ -21,6 +21,9 @@ def _plain(value: Any) -> Any:
 
 # Settings of the engine that are no part of a cell's identity.
 NO_NUMBER = ("timeout_s", "padding_reserve", "realtime")
+# Settings that came later than published records. Where they are null, or as it was before, nothing has changed, and
+# those records keep their ids.
+LATER = ("redistribute_every", "redistribute_above", "balance")
 
 
 def resolved(config: Config) -> dict[str, Any]:
@@ -48,4 +51,6 @@ def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`identity`, from what `resolved` gave; `settings` stays as it is."""
     scene = {key: value for key, value in settings["scene"].items() if key != "path"}
     engine = {key: value for key, value in settings["engine"].items() if key not in NO_NUMBER}
-    return {**settings, "scene": scene, "engine": engine}
+    pipeline = {k: v for k, v in settings["pipeline"].items() if v is not None or k not in LATER}
+    study = {k: v for k, v in settings["study"].items() if (k, v) != ("protocol", "inria")}
+    return {**settings, "scene": scene, "engine": engine, "pipeline": pipeline, "study": study}

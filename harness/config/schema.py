@@ -280,15 +280,18 @@ class Study:
     arms:     names from `odin.arms`, in the order they run; with switches, as in quality:groups=off
     mirrored: run the arms a second time in reverse, which cancels drift and gives the noise floor
     regions:  K of the planner's partition (lowered where the scene has too few views)
+    protocol: how quality is measured, `inria` or `nerf` (`harness.measure.quality`); one table has one protocol
     """
 
     name: str = "headline"
     arms: tuple[str, ...] = ("barrier", "barrier-planned", "quality", "predicted")
     mirrored: bool = True
     regions: int = 4
+    protocol: str = "inria"
 
     def __post_init__(self) -> None:
         expect_one_of(self.name, ("headline",), key="study.name")
+        expect_one_of(self.protocol, ("inria", "nerf"), key="study.protocol")
         for name in self.arms:
             arm(name)
         expect(

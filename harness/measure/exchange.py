@@ -7,19 +7,27 @@ as in `harness.measure.breakdown`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
-from harness.store.exchange import Exchange, Transfer
+from harness.store.exchange import Exchange, Redistributed, Transfer
 from harness.store.record import Reading
 from odin.memory import Memory
+from pipelines.reference.redistribute import Redistribution
 
 OBSERVE, PUBLISH = ("sizes", "observe", "observe clear", "observe conflict"), ("publish",)
 
 
-def exchange_of(timeline: pd.DataFrame, steps: pd.DataFrame, held: Sequence[Memory]) -> Exchange:
-    """Of one cell, from its frames and what its owners held (`odin.memory`, at least one of them)."""
+def exchange_of(
+    timeline: pd.DataFrame,
+    steps: pd.DataFrame,
+    held: Sequence[Memory],
+    redistributions: Sequence[Redistribution] = (),
+) -> Exchange:
+    """Of one cell, from its frames, what its owners held (`odin.memory`, at least one of them) and how their rows moved
+    between them."""
     cells = len(steps)
     return Exchange(
         observe=_transfer(timeline, cells, OBSERVE),
@@ -27,6 +35,7 @@ def exchange_of(timeline: pd.DataFrame, steps: pd.DataFrame, held: Sequence[Memo
         shards=int(steps["rank"].nunique()),
         owner_bytes=max(memory.synchronized for memory in held),
         extra_bytes=max(memory.extra for memory in held),
+        redistributed=tuple(Redistributed(**asdict(one)) for one in redistributions),
     )
 
 

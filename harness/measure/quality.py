@@ -1,8 +1,13 @@
-"""Image quality under the protocol `inria`, and whether LPIPS can be computed here.
+"""Image quality under a named protocol, because one word means different numbers; and whether LPIPS can be computed.
 
-Protocol `inria`: renders clamped to [0, 1] and rounded to 8 bits; PSNR and SSIM per view, then the mean over
-views; SSIM with an 11×11 Gaussian window (σ = 1.5) over zero padding; LPIPS with VGG fed [0, 1]. Written
-apart from the training loss, in float64, so that a mistake in one does not hide in the other.
+    inria   as the code of 3DGS: renders are rounded to 8 bits, SSIM looks beyond the edge into zeros, LPIPS is fed
+            [0, 1]
+    nerf    as NeRF's line of code: renders stay as they are, SSIM takes windows inside the image only, LPIPS is fed
+            [-1, 1]
+
+Both: renders clamped to [0, 1] over the recipe's black background, at the size of the photographs in training; PSNR and
+SSIM per view, then the mean over views; SSIM with an 11×11 Gaussian window (σ = 1.5); LPIPS with VGG.
+Written apart from the training loss, in float64, so that a mistake in one does not hide in the other.
 
 Legend: H height, W width of a view.
 """
@@ -38,6 +43,9 @@ WEIGHTS_VARIABLE = "ODIN_WEIGHTS"
 COMPUTED = "computed"
 
 
+Protocol = Literal["inria", "nerf"]
+
+
 class ViewQuality(Record):
     """One view against its photograph. psnr: dB, at most 100; ssim: −1…1."""
 
@@ -49,7 +57,7 @@ class ViewQuality(Record):
 class Quality(Record):
     """A split of views: the raw values and their means, which are absent with a reason, never NaN."""
 
-    protocol: Literal["inria"] = "inria"
+    protocol: Protocol = "inria"
     views: tuple[ViewQuality, ...]
     psnr: Reading
     ssim: Reading
@@ -57,14 +65,14 @@ class Quality(Record):
     @model_validator(mode="after")
     def _means_of_views(self) -> Self:
         if (self.psnr, self.ssim) != _means(self.views):
-            raise ValueError("the means do not follow from the views; build with Quality.of(views)")
+            raise ValueError("the means do not follow from the views; build with Quality.of(views, protocol)")
         return self
 
     @classmethod
-    def of(cls, views: Sequence[ViewQuality]) -> Quality:
-        """From the views of a split, of which there may be none."""
+    def of(cls, views: Sequence[ViewQuality], protocol: Protocol = "inria") -> Quality:
+        """From the views of a split, of which there may be none, all judged by one protocol."""
         psnr, ssim_mean = _means(views)
-        return cls(views=tuple(views), psnr=psnr, ssim=ssim_mean)
+        return cls(protocol=protocol, views=tuple(views), psnr=psnr, ssim=ssim_mean)
 
 
 class Lpips(Record):
@@ -88,7 +96,12 @@ class Lpips(Record):
 
 
 def view_quality(
-    view: str, render: NDArray[np.floating], photo: NDArray[np.uint8], *, with_ssim: bool = True
+    view: str,
+    render: NDArray[np.floating],
+    photo: NDArray[np.uint8],
+    *,
+    with_ssim: bool = True,
+    protocol: Protocol = "inria",
 ) -> ViewQuality:
     """Quality of one render [H, W, 3] (not yet clamped) against its photograph uint8 [H, W, 3].
 
@@ -101,15 +114,20 @@ def view_quality(
         )
     if not np.isfinite(render).all():
         raise RunError(f"View {view!r}: the render has NaN or infinite pixels; the parameters have diverged.")
-    seen, wanted = eight_bit(render), photo.astype(np.float64) / 255.0
+    seen, wanted = as_seen(render, protocol), photo.astype(np.float64) / 255.0
     if not with_ssim:
         similarity = Reading.absent("not computed")
     elif min(photo.shape[:2]) < WINDOW:
         size = f"{photo.shape[1]}×{photo.shape[0]}"
         similarity = Reading.absent(f"n/a: view of {size} is smaller than the {WINDOW}-px window")
     else:
-        similarity = Reading.of(ssim(seen, wanted))
+        similarity = Reading.of(ssim(seen, wanted, inside=protocol == "nerf"))
     return ViewQuality(view=view, psnr=psnr(seen, wanted), ssim=similarity)
+
+
+def as_seen(render: NDArray[np.floating], protocol: Protocol) -> NDArray[np.float64]:
+    """What a protocol looks at of a render, in [0, 1]."""
+    return eight_bit(render) if protocol == "inria" else np.clip(render.astype(np.float64), 0.0, 1.0)
 
 
 def eight_bit(render: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -124,15 +142,18 @@ def psnr(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return PSNR_CAP if error == 0.0 else min(PSNR_CAP, -10.0 * math.log10(error))
 
 
-def ssim(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Structural similarity of two images [H, W, 3] in [0, 1]: zero-padded, mean over pixels and channels."""
+def ssim(a: NDArray[np.float64], b: NDArray[np.float64], *, inside: bool = False) -> float:
+    """Structural similarity of two images [H, W, 3] in [0, 1]: mean over pixels and channels, of zero-padded images;
+    `inside`: only of pixels whose window lies in the image, of which there must be some."""
     mean_a, mean_b = _blur(a), _blur(b)
     var_a = _blur(a * a) - mean_a**2
     var_b = _blur(b * b) - mean_b**2
     covariance = _blur(a * b) - mean_a * mean_b
     above = (2 * mean_a * mean_b + C1) * (2 * covariance + C2)
     below = (mean_a**2 + mean_b**2 + C1) * (var_a + var_b + C2)
-    return float(np.mean(above / below))
+    edge = WINDOW // 2 if inside else 0
+    height, width, _ = a.shape
+    return float(np.mean((above / below)[edge : height - edge, edge : width - edge]))
 
 
 def lpips_state(folder: Path | None = None) -> str:
@@ -154,7 +175,11 @@ def lpips_state(folder: Path | None = None) -> str:
     return COMPUTED if found.startswith(wanted) else f"not computed: {path} is damaged (sha256 {found[:8]}…)"
 
 
-def lpips_quality(pairs: Sequence[tuple[NDArray[np.floating], NDArray[np.uint8]]], folder: Path | None = None) -> Lpips:
+def lpips_quality(
+    pairs: Sequence[tuple[NDArray[np.floating], NDArray[np.uint8]]],
+    folder: Path | None = None,
+    protocol: Protocol = "inria",
+) -> Lpips:
     """LPIPS of (render, photograph) pairs, each [H, W, 3], or the state that says why there is none."""
     state = lpips_state(folder) if pairs else f"n/a: {NO_VIEWS}"
     if state != COMPUTED:
@@ -165,9 +190,15 @@ def lpips_quality(pairs: Sequence[tuple[NDArray[np.floating], NDArray[np.uint8]]
     values = []
     with torch.no_grad():
         for render, photo in pairs:
-            both = (eight_bit(render).astype(np.float32), (photo / 255.0).astype(np.float32))
+            both = [lpips_input(x, protocol) for x in (as_seen(render, protocol), photo / 255.0)]
             values.append(float(network(*(torch.from_numpy(x).permute(2, 0, 1)[None] for x in both))))
     return Lpips(state=COMPUTED, views=tuple(values))
+
+
+def lpips_input(image: NDArray[np.float64], protocol: Protocol) -> NDArray[np.float32]:
+    """An image in [0, 1] as the network is fed it."""
+    fed = image if protocol == "inria" else 2.0 * image - 1.0
+    return fed.astype(np.float32)
 
 
 def _means(views: Sequence[ViewQuality]) -> tuple[Reading, Reading]:

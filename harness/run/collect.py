@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 from harness.config import Cell, expand, identity, resolved
 from harness.measure.breakdown import breakdown
 from harness.measure.exchange import exchange_of
-from harness.measure.quality import Lpips, Quality, lpips_quality, view_quality
+from harness.measure.quality import Lpips, Protocol, Quality, lpips_quality, view_quality
 from harness.measure.timeline import step_losses, step_seconds, steps_frame, timeline_frame
 from harness.run.execute import Executed
 from harness.run.warmup import Calibration
@@ -65,14 +66,19 @@ def rank_steps(executed: Executed, rank: int) -> pd.DataFrame:
 
 def quality_of(renders: Mapping[str, np.ndarray], workload: Workload, *, with_ssim: bool) -> Quality:
     """Quality of rendered test views against their photographs."""
-    photos = _photos(workload)
-    return Quality.of([view_quality(n, image, photos[n], with_ssim=with_ssim) for n, image in renders.items()])
+    photos, protocol = _photos(workload), _protocol(workload)
+    views = [view_quality(n, image, photos[n], with_ssim=with_ssim, protocol=protocol) for n, image in renders.items()]
+    return Quality.of(views, protocol)
 
 
 def lpips_of(renders: Mapping[str, np.ndarray], workload: Workload) -> Lpips:
     """LPIPS of rendered test views, or the state that says why there is none."""
-    photos = _photos(workload)
-    return lpips_quality([(image, photos[name]) for name, image in renders.items()])
+    photos, protocol = _photos(workload), _protocol(workload)
+    return lpips_quality([(image, photos[name]) for name, image in renders.items()], protocol=protocol)
+
+
+def _protocol(workload: Workload) -> Protocol:
+    return cast(Protocol, workload.config.study.protocol)  # checked where the configuration is built
 
 
 def _photos(workload: Workload) -> dict[str, np.ndarray]:
@@ -186,7 +192,7 @@ def measure(
         ),
         memory=memory,
         retimed_from=None,
-        exchange=exchange_of(timeline, steps, shards) if shards else None,
+        exchange=exchange_of(timeline, steps, shards, executed.redistributions) if shards else None,
     )
 
 

@@ -22,6 +22,7 @@ from odin.plan import Plan
 from odin.publication import Window
 from odin.publication.delays import Delays, sum_over_ranks
 from odin.runtime import OnStep, Runtime, StepRecord
+from pipelines.reference.redistribute import Redistribution
 from pipelines.reference.threedgs import GaussianSplatting
 
 
@@ -31,6 +32,7 @@ class Executed:
 
     payload: bytes of gradient this rank put into collectives, per step
     shard:   most that this owner held, where primitives are sharded; `recipe` is then the whole model
+    redistributions: how rows moved between owners
     """
 
     plan: Plan
@@ -47,6 +49,7 @@ class Executed:
     origin: float
     initial_rows: int
     shard: Memory | None = None
+    redistributions: tuple[Redistribution, ...] = ()
 
 
 def runtime_of(arm: Arm) -> type[Runtime]:
@@ -115,7 +118,7 @@ def _execute_sharded(
         entries=entries,
         records=runtime.records,
         windows=runtime.windows,
-        audits=[],
+        audits=runtime.auditor.records,
         delays=[],
         payload=[runtime.payload_bytes.get(s, 0) for s in range(plan.steps)],
         late_steps=keeper.late_steps,
@@ -124,6 +127,7 @@ def _execute_sharded(
         origin=runtime.records[0].start,
         initial_rows=initial,
         shard=runtime.peak,
+        redistributions=tuple(recipe.redistributions),
     )
 
 

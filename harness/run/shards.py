@@ -73,7 +73,10 @@ def start_or_resume_shard(
     recipe.restore(checkpoint, first_rank=True)  # statistics are this owner's own
     if checkpoint.evidence is not None:
         recipe.table.keep_evidence()[:] = checkpoint.evidence
-    return kind(recipe, plan, arm, transport, keeper, version=header.structural_version), header.next_step
+    runtime = kind(recipe, plan, arm, transport, keeper, version=header.structural_version, fallen=header.fallen)
+    if checkpoint.costs is not None:
+        runtime.balancer.restore(header.next_step, checkpoint.costs)
+    return runtime, header.next_step
 
 
 def shard_saver(
@@ -108,12 +111,13 @@ def merged(source: Path) -> Checkpoint:
     if ranks == 0 or len(names) != ranks:
         raise InputError(f"{source} has {len(names)} of {ranks or 'some'} owners; a model needs all of them.")
     parts = [load(owner_file(source, rank, ranks)) for rank in range(ranks)]
+    order = np.argsort(np.concatenate([part.ids if part.ids is not None else [] for part in parts]))
     return Checkpoint(
         header=parts[0].header,
-        parameters=np.concatenate([part.parameters for part in parts]),
-        m=np.concatenate([part.m for part in parts]),
-        v=np.concatenate([part.v for part in parts]),
-        statistics=np.concatenate([part.statistics for part in parts]),
+        parameters=np.concatenate([part.parameters for part in parts])[order],
+        m=np.concatenate([part.m for part in parts])[order],
+        v=np.concatenate([part.v for part in parts])[order],
+        statistics=np.concatenate([part.statistics for part in parts])[order],
     )
 
 
@@ -128,11 +132,12 @@ def _own(workload: Workload, runtime: MixedRuntime, plan: Plan, next_step: int) 
         structural_version=runtime.version,
         sh_degree=recipe.degree,
         resets=recipe.resets,
-        fallen=False,
+        fallen=runtime.fallen,
         seed=workload.config.seed,
         plan=plan.digest(),
         manifest=workload.capture.manifest,
     )
     evidence = recipe.table.evidence
-    learnt = Knowledge(evidence=None if evidence is None else evidence.copy(), costs=None, fallen=False)
+    costs = runtime.balancer.state(next_step)
+    learnt = Knowledge(evidence=None if evidence is None else evidence.copy(), costs=costs, fallen=runtime.fallen)
     return recipe.checkpoint(header, recipe.statistics.local.numpy(), learnt)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from harness.store.record import Count, Positive, Reading, Record
 
 
@@ -20,6 +24,19 @@ class Transfer(Record):
     nbytes: float
 
 
+class Redistributed(Record):
+    """Owners at one densification.
+
+    moved:         rows that changed their owner; 0 where all stayed
+    before, after: rows of the fullest owner ÷ mean over owners
+    """
+
+    step: Count
+    moved: Count
+    before: Annotated[float, Field(ge=1)]
+    after: Annotated[float, Field(ge=1)]
+
+
 class Exchange(Record):
     """A sharded cell's traffic and memory.
 
@@ -27,6 +44,7 @@ class Exchange(Record):
     owner_bytes: most that an owner holds of parameters, moments and gradient
     extra_bytes: most that it holds besides while a step is rendered: values that observed views were projected from,
                  gradients on their way, row lists
+    redistributed: in the order of densifications
     """
 
     observe: Transfer
@@ -34,3 +52,4 @@ class Exchange(Record):
     shards: Positive
     owner_bytes: Count
     extra_bytes: Count
+    redistributed: tuple[Redistributed, ...] = ()

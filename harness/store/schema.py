@@ -209,6 +209,8 @@ class Measurement(Record):
             raise ValueError(f"{self.windows.total} windows between {self.steps} steps")
         if [v.view for v in self.quality_initial.views] != [v.view for v in self.quality_final.views]:
             raise ValueError("initial and final quality are of different views")
+        if self.quality_initial.protocol != self.quality_final.protocol:
+            raise ValueError("initial and final quality were measured by different protocols")
         return self
 
 

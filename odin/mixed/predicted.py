@@ -20,32 +20,42 @@ from odin.arms import Reads
 from odin.inflation import Inflation
 from odin.mixed.flight import Flight
 from odin.mixed.recipe import Observed
-from odin.mixed.runtime import Ids, MixedRuntime
+from odin.mixed.runtime import Ids
+from odin.mixed.split import UrgentRuntime
 from odin.phases import Phase
 from odin.publication.window import Window, WindowState
 from odin.rows import Moments, Rows, apply_zero
 
 
-class PredictedRuntime(MixedRuntime):
-    """Nothing of A is waited for before B is rendered."""
+class PredictedRuntime(UrgentRuntime):
+    """Nothing of A is waited for before B is rendered; `quality` from a failed audit to the next structural event."""
 
     def _opened(self, step: int) -> Flight:
+        if self.fallen:
+            return super()._opened(step)
         if self._pending is None:
             return self._observed_at_once(step)
-        flight = Flight(step=step)
+        flight = self._begun(step)
         flight.observed.append(self._ahead(step, self._pending))
-        self._announce(flight, [[len(one.rows) for one in flight.observed[0]]])
+        self._announce(flight)
         self._learn_sizes(flight)
         self._send(flight, "observe")
         self._return(self._pending)
         return flight
 
     def _close(self, flight: Flight) -> None:
+        if self.fallen:
+            super()._close(flight)
+            return
         if self._pending is not None:
             self._publish(self._pending)
             self._pending = None
-        if self.blocked(flight.step):
-            self._rejected(flight.step)
+        if self._audits(flight.step):
+            self._recompute(flight)
+            self._return(flight)
+        self.fallen = self._failed(flight)
+        if self.fallen or self.blocked(flight.step):
+            self._rejected(flight.step, "audit" if self.fallen else "")
             self._return(flight)
             self._publish(flight)
             return

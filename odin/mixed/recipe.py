@@ -6,7 +6,8 @@ S columns of a projected row, G columns of its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from odin.arriving import Scalar, Scopes
 from odin.inflation import Inflation
 from odin.keeper import Keeper
+from odin.mixed.balance import Balance
+from odin.mixed.bands import Band
 from odin.mixed.owners import Owners
 from odin.recipe import Event
 from odin.table import ParameterTable
@@ -34,19 +37,42 @@ class Observed(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """What a rank has of a task.
+
+    loss:     of the view, or the share of the band's pixels in it
+    gradient: of the projected rows, float32 [M, G]; of a band, the share of its pixels
+    image:    float32 [H, W, 3], in whose rows the task is drawn
+    costs:    of each tile row, int64, where divisions follow from them (`Balance.STATE`)
+    """
+
+    loss: Scalar
+    gradient: torch.Tensor
+    image: torch.Tensor
+    costs: NDArray[np.int64] | None = None
+
+
 F = TypeVar("F", bound=Observed)
 
 
 class MixedRecipe(Protocol[F]):
-    """A pipeline whose table is one owner's shard. Owners hold adjacent ranges of global ids, in rank order.
+    """A pipeline whose table is one owner's shard. A row's global id is its place in one order of all owners' rows,
+    whoever owns it.
 
-    first:            global id of the shard's first row
+    ids:              global ids of the shard's rows, int32 [n], ascending
+    kinds:            columns of each kind of parameter
+    balance:          how pixels are assigned to ranks
+    tile_rows:        int64 [V], of each training view
     projected_columns: S
     gradient_columns: G
     """
 
     table: ParameterTable
-    first: int
+    ids: NDArray[np.int32]
+    kinds: Mapping[str, slice]
+    balance: Balance
+    tile_rows: NDArray[np.int64]
     projected_columns: int
     gradient_columns: int
 
@@ -64,9 +90,13 @@ class MixedRecipe(Protocol[F]):
         """
         ...
 
-    def draw(self, view: int, projected: torch.Tensor, keeper: Keeper) -> tuple[Scalar, torch.Tensor]:
-        """Blend a view from projected rows in ascending global id (float32 [M, S]) and go back to them: its loss and
-        the gradient float32 [M, G]. Equal depths keep the order of ids; rows that are not drawn change no bit."""
+    def needed(self, observed: F, band: Band) -> NDArray[np.int64]:
+        """Which of the observed rows a rank needs to draw a band of the view: positions, ascending."""
+        ...
+
+    def draw(self, view: int, projected: torch.Tensor, keeper: Keeper, band: Band | None = None) -> Drawn:
+        """Blend a view, or a band of its tile rows, from projected rows in ascending global id (float32 [M, S]) and go
+        back to them. Equal depths keep the order of ids; rows that are not drawn change no bit."""
         ...
 
     def return_colours(self, observed: F, gradient: torch.Tensor) -> NDArray[np.float32]:
@@ -94,9 +124,9 @@ class MixedRecipe(Protocol[F]):
         ...
 
     def restructure_shard(self, step: int, events: Event, version: int, owners: Owners, keeper: Keeper) -> None:
-        """Carry out structural events at flushed state, every owner on its shard, and redistribute rows after a change
-        of their number. Draws are keyed by (seed, version) and global order, so that the number of owners does not
-        matter."""
+        """Carry out structural events at flushed state, every owner on its shard, and redistribute rows where owners
+        have become unbalanced. Draws are keyed by (seed, version) and global order, so that it does not matter how many
+        owners there are and who owns what."""
         ...
 
 

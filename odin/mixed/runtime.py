@@ -7,7 +7,7 @@ backward and update). Their order on the link is fixed by the arm, for steps A â
     quality     sizes(B) observe-clear(B) publish(A) | observe-conflict(B)
     predicted   sizes(B) observe(B) publish(A)
 
-Legend: n rows of this owner's shard, B views of a step in unit order, U views of a rank.
+Legend: n rows of this owner's shard, B views of a step in unit order, T tasks of a step (`odin.mixed.bands`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ from odin.errors import InputError
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.memory import Holding, Memory, measure
+from odin.mixed.audit import ShardAuditor, pixel_change
+from odin.mixed.balance import Balancer
+from odin.mixed.bands import Band
 from odin.mixed.flight import Flight
 from odin.mixed.owners import Owners
 from odin.mixed.recipe import MixedRecipe, Observed
-from odin.mixed.traffic import Outbox, Traffic, with_ids
-from odin.phases import Phase
+from odin.mixed.traffic import Outbox, Pick, Traffic, picked, with_ids
+from odin.phases import Category, Phase
 from odin.plan import Plan
 from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event
@@ -46,7 +49,8 @@ Ids = NDArray[np.int32]
 
 
 class MixedRuntime(ABC):
-    """Trains one owner's shard along a plan. `version` counts structural events so far.
+    """Trains one owner's shard along a plan. `version` counts structural events so far; `fallen`: an audit has failed,
+    and reads are waited for until the next one.
 
     payload_bytes: sent by this rank for each step, observed rows and gradients
     peak: most that this owner held behind a render, where a step has all its values and perhaps those of another
@@ -61,13 +65,16 @@ class MixedRuntime(ABC):
         keeper: Keeper,
         *,
         version: int = 0,
+        fallen: bool = False,
     ) -> None:
         self.recipe, self.plan, self.arm, self.transport, self.keeper = recipe, plan, arm, transport, keeper
-        self.version = version
+        self.version, self.fallen = version, fallen
         self._current: Flight | None = None  # the step that is rendered
         self._pending: Flight | None = None  # the step before, on its way back
         self._following: Flight | None = None  # the step after, in part
         self.owners = Owners(transport, keeper)
+        self.auditor = ShardAuditor(arm.audit, recipe.kinds, transport, keeper)
+        self.balancer = Balancer(recipe.balance, recipe.tile_rows, plan, transport.rank)
         self.records: list[StepRecord] = []
         self.windows: list[Window] = []
         self.payload_bytes: dict[int, int] = {}
@@ -84,19 +91,24 @@ class MixedRuntime(ABC):
             self.keeper.step = step
             events = self.recipe.events_after(step)
             self._current = self._opened(step)
-            losses = self._render(self._current)
+            loss = self._loss(self._render(self._current))
             self._close(self._current)
             self._current = None
             if events:
                 self.version += 1
                 self.recipe.restructure_shard(step, events, self.version, self.owners, self.keeper)
+                self.fallen = False
             begun, moment = moment, self.keeper.now()
             structural = bool(events)
-            record = StepRecord(step=step, start=begun, end=moment, structural=structural, loss=mean(losses))
+            record = StepRecord(step=step, start=begun, end=moment, structural=structural, loss=loss)
             self.records.append(record)
             if on_step is not None:
                 on_step(record)
         self.keeper.resolve()
+
+    def _loss(self, losses: list[Scalar]) -> float:
+        """This rank's share of a step's loss, such that the mean over ranks is the mean over views."""
+        return mean(losses) * (len(losses) / self.plan.views_per_unit)
 
     @abstractmethod
     def _opened(self, step: int) -> Flight:
@@ -130,30 +142,58 @@ class MixedRuntime(ABC):
             for view, ids, own in zip(views, rows, given, strict=True)
         ]
 
-    def _announce(self, flight: Flight, counts: Sequence[Sequence[int]]) -> None:
-        """Launch the step's sizes: rows of each part and view, as this owner has them."""
-        part = torch.tensor(counts, dtype=torch.int64)
+    def _begun(self, step: int) -> Flight:
+        """A step of which only is known who renders what."""
+        if not self.balancer.cuts:
+            return Flight(step=step, division=self.balancer.division(step))
+        with self.keeper.phase(Phase.DISPATCH):
+            return Flight(step=step, division=self.balancer.division(step))
+
+    def _announce(self, flight: Flight, held_back: Sequence[int] | None = None) -> None:
+        """Launch the step's sizes: rows of each part and task, as this owner has them. held_back: rows of each view
+        that follow in a second part."""
+        tasks, observed = flight.division.tasks, flight.observed[0]
+        flight.picks.append([self._pick(observed[task.view], task.band) for task in tasks])
+        counts = [[picked(observed[task.view], pick) for task, pick in zip(tasks, flight.picks[0], strict=True)]]
+        if held_back is not None:
+            # Which bands they touch is known when they are projected: every band of the view gets them.
+            flight.picks.append([None] * len(tasks))
+            counts.append([held_back[task.view] for task in tasks])
+        told = [np.array(counts, np.int64).reshape(-1)]
+        if not flight.audit:
+            told.append(self.balancer.message(flight.step))
+        part = torch.from_numpy(np.concatenate(told))
         flight.announced = torch.empty((self.transport.ranks, *part.shape), dtype=torch.int64)
         flight.sizes = self.transport.all_gather(part, flight.announced, self.keeper.join())
 
+    def _pick(self, observed: Observed, band: Band | None) -> Pick:
+        if band is None:
+            return None
+        with self.keeper.phase(Phase.CLEAR, rows=len(observed.rows)):
+            return self.recipe.needed(observed, band)
+
     def _learn_sizes(self, flight: Flight) -> None:
         assert flight.sizes is not None and flight.announced is not None
-        self.keeper.wait(flight.sizes, "sizes")
-        counts = np.ascontiguousarray(flight.announced.numpy().transpose(1, 0, 2))
-        flight.learn(Traffic(counts=counts, units=self.plan.views_per_unit), self.transport.rank)
+        self.keeper.wait(flight.sizes, flight.named("sizes"))
+        ranks, parts, tasks = self.transport.ranks, len(flight.picks), len(flight.division.tasks)
+        sizes, costs = np.split(flight.announced.numpy(), [parts * tasks], axis=1)
+        counts = np.ascontiguousarray(sizes.reshape(ranks, parts, tasks).transpose(1, 0, 2))
+        flight.learn(Traffic(counts=counts, starts=flight.division.starts), self.transport.rank)
+        self.balancer.learn(flight.step, costs)
 
     def _send(self, flight: Flight, name: str) -> None:
         """Launch the part of the step that was observed last."""
         part = len(flight.observed) - 1
         sizes, columns = flight.traffic.sizes(part), self.recipe.projected_columns
-        rows = sum(len(one.rows) for one in flight.observed[part])
-        with self.keeper.phase(Phase.CLEAR, rows=rows):
-            send = with_ids(flight.observed[part], self.recipe.first, columns)
+        observed, picks = flight.observed[part], flight.picks[part]
+        pieces = [(observed[task.view], pick) for task, pick in zip(flight.division.tasks, picks, strict=True)]
+        with self.keeper.phase(Phase.CLEAR, rows=sum(picked(*piece) for piece in pieces)):
+            send = with_ids(pieces, self.recipe.ids, columns)
             received = torch.empty(int(sizes[:, self.transport.rank].sum()), columns + 1)
         handle = self.transport.all_to_all(send, received, sizes, self.keeper.join())
         flight.inbox.parts.append(received)
-        flight.under_way.append((name, handle))
-        self._count(flight.step, handle.nbytes)
+        flight.under_way.append((flight.named(name), handle))
+        self._count(flight, handle.nbytes)
 
     def _await_observed(self, flight: Flight) -> None:
         for name, handle in flight.under_way:
@@ -162,9 +202,9 @@ class MixedRuntime(ABC):
 
     def _observed_at_once(self, step: int) -> Flight:
         """All of a step in one part, from values that are published, waited for."""
-        flight = Flight(step=step)
+        flight = self._begun(step)
         flight.observed.append(self._observe(step, self._culled(step)))
-        self._announce(flight, [[len(one.rows) for one in flight.observed[0]]])
+        self._announce(flight)
         self._learn_sizes(flight)
         self._send(flight, "observe")
         return flight
@@ -172,18 +212,25 @@ class MixedRuntime(ABC):
     # Rendering --------------------------------------------------------------------------------------------------
 
     def _render(self, flight: Flight) -> list[Scalar]:
-        """Render this rank's views; their losses. The gradients of what it received are ready to return."""
+        """Render this rank's tasks; their losses. The gradients of what it received are ready to return."""
         self._await_observed(flight)
-        losses, inbox = [], flight.inbox
+        losses, inbox, views = [], flight.inbox, self.plan.views(flight.step)
         flight.returning = torch.empty(inbox.returning, self.recipe.gradient_columns)
-        for position, view in enumerate(self.plan.units[flight.step, self.transport.rank]):
+        for number, task in enumerate(flight.division.own(self.transport.rank)):
+            begun = self.keeper.now()
             with self.keeper.phase(Phase.CLEAR) as work:
-                projected, places = inbox.view(position)
+                projected, places = inbox.task(number)
                 work.rows = len(places)
-            loss, gradient = self.recipe.draw(int(view), projected, self.keeper)
-            flight.returning[torch.from_numpy(places)] = gradient
-            losses.append(loss)
-        if flight.step % MEASURE_EVERY == 1:  # not in every step: measuring takes time too
+            drawn = self.recipe.draw(int(views[task.view]), projected, self.keeper, task.band)
+            flight.returning[torch.from_numpy(places)] = drawn.gradient
+            losses.append(drawn.loss)
+            if flight.audit or self._audits(flight.step):
+                flight.images.append(drawn.image)
+            if not flight.audit:
+                nanoseconds = int(1e9 * (self.keeper.now() - begun))
+                self.balancer.note(flight.step, task, nanoseconds if drawn.costs is None else drawn.costs)
+        # Not in every step: measuring takes time too.
+        if flight.step % MEASURE_EVERY == 1 and not flight.audit:
             self.peak = max(self.peak, measure([self]), key=lambda memory: memory.total)
         inbox.parts.clear()
         return losses
@@ -203,36 +250,67 @@ class MixedRuntime(ABC):
     # Publishing -------------------------------------------------------------------------------------------------
 
     def _return(self, flight: Flight) -> None:
-        """Launch the gradients on their way back."""
+        """Launch the gradients on their way back, unless they are."""
+        if flight.published is not None:
+            return
         assert flight.returning is not None
         sizes = flight.traffic.returning()
         rows = int(sizes[:, self.transport.rank].sum())
         flight.gradient = torch.empty(rows, self.recipe.gradient_columns)
         flight.published = self.transport.all_to_all(flight.returning, flight.gradient, sizes, self.keeper.join())
-        self._count(flight.step, flight.published.nbytes)
+        self._count(flight, flight.published.nbytes)
 
     def _publish(self, flight: Flight) -> None:
         """Wait for the step's gradients, go back to the shard's rows and update them."""
+        if flight.slot is None:
+            self._slot = self._gather(flight, self._slot)
+        if not self._drops(flight.step):
+            assert flight.slot is not None
+            self._update(flight, flight.slot)
+        flight.slot = None
+
+    def _drops(self, step: int) -> bool:
+        """The step densifies: its gradient is dropped, as upstream."""
+        return Event.DENSIFY in self.recipe.events_after(step)
+
+    def _gather(self, flight: Flight, slot: Slot | None) -> Slot:
+        """Wait for the step's gradients and go back to the shard's rows, into `slot` or a new one."""
         assert flight.published is not None
-        self.keeper.wait(flight.published, "publish")
+        self.keeper.wait(flight.published, flight.named("publish"))
         flight.returning = None
-        drops = Event.DENSIFY in self.recipe.events_after(flight.step)
-        slot = self._cleared_slot()
+        flight.slot = slot = self._cleared(slot)
         outbox = Outbox(flight.traffic, self.transport.rank)
         for position in range(self.plan.global_batch):
             for part, observed in enumerate(flight.observed):
-                self._backward(observed[position], flight, outbox.slice(part, position), slot, drops)
-        if not drops:
-            self._update(flight, slot)
+                gradient = self._returned(flight, outbox, part, position)
+                self._backward(observed[position], gradient, flight)
         flight.observed.clear()
+        flight.picks.clear()
         flight.gradient = None
+        return slot
 
-    def _backward(self, observed: Observed, flight: Flight, place: slice, slot: Slot, drops: bool) -> None:
+    def _returned(self, flight: Flight, outbox: Outbox, part: int, position: int) -> torch.Tensor:
+        """Gradient of a part of a view's rows, float32 [m, G]: the sum over its tasks in their order."""
         assert flight.gradient is not None
-        gradient, rows = flight.gradient[place], observed.rows
-        self.recipe.note(observed, gradient)
-        if drops or not len(rows):
+        tasks, picks = flight.division.of_view(position), flight.picks[part]
+        if len(tasks) == 1:
+            return flight.gradient[outbox.slice(part, tasks[0])]
+        rows = len(flight.observed[part][position].rows)
+        with self.keeper.phase(Phase.CLEAR, rows=rows * len(tasks)):
+            total = torch.zeros(rows, self.recipe.gradient_columns)
+            for task in tasks:
+                pick = picks[task]
+                place = slice(None) if pick is None else torch.from_numpy(pick)
+                total[place] += flight.gradient[outbox.slice(part, task)]
+        return total
+
+    def _backward(self, observed: Observed, gradient: torch.Tensor, flight: Flight) -> None:
+        rows, slot = observed.rows, flight.slot
+        if not flight.audit:
+            self.recipe.note(observed, gradient)
+        if self._drops(flight.step) or not len(rows):
             return
+        assert slot is not None
         with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=len(rows)):
             slot.add_colours(rows, self.recipe.return_colours(observed, gradient))
         with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(rows)):
@@ -253,13 +331,45 @@ class MixedRuntime(ABC):
             flight.update = self.recipe.table.bind(flight.step, rates, 1.0 / self.plan.global_batch)
         return flight.update
 
-    def _cleared_slot(self) -> Slot:
+    def _cleared(self, slot: Slot | None) -> Slot:
         table = self.recipe.table
         with self.keeper.phase(Phase.CLEAR, rows=len(table)):
-            if self._slot is None or self._slot.row_count != len(table):
-                self._slot = table.make_slot(len(table), table.slot_layout)
-            self._slot.partition(two_buckets(table.every_row))
-        return self._slot
+            if slot is None or slot.row_count != len(table):
+                slot = table.make_slot(len(table), table.slot_layout)
+            slot.partition(two_buckets(table.every_row))
+        return slot
+
+    # Auditing ---------------------------------------------------------------------------------------------------
+
+    def _audits(self, step: int) -> bool:
+        """Whether the step is audited: it may have read something late, and its gradient is not dropped."""
+        return self.auditor.due(step) and not self.blocked(step - 1) and not self._drops(step) and not self.fallen
+
+    def _recompute(self, flight: Flight) -> None:
+        """Observe, render and return an audited step once more; everything before it is published."""
+        with self.keeper.counted_as(Category.ODIN):
+            again = Flight(step=flight.step, division=flight.division, audit=True)
+            again.observed.append(self._observe(again.step, self._culled(again.step)))
+            self._announce(again)
+            self._learn_sizes(again)
+            self._send(again, "observe")
+            self._render(again)
+            self._return(again)
+            self._gather(again, None)
+        flight.again = again
+
+    def _failed(self, flight: Flight) -> bool:
+        """Whether the audit of a step, if there is one, finds too large an error. Its gradients are on their way."""
+        again = flight.again
+        if again is None:
+            return False
+        self._slot = self._gather(flight, self._slot)
+        assert flight.slot is not None and again.slot is not None
+        change = pixel_change(flight.images, again.images)
+        record = self.auditor.compare(flight.step, flight.slot, again.slot, change)
+        flight.again = None
+        flight.images.clear()
+        return record.failed
 
     # Accounts ---------------------------------------------------------------------------------------------------
 
@@ -268,13 +378,14 @@ class MixedRuntime(ABC):
         table = self.recipe.table
         return self.recipe.displacement(step, adam_bound(table.t, table.adam.beta1, table.adam.beta2))
 
-    def _count(self, step: int, nbytes: int) -> None:
-        self.payload_bytes[step] = self.payload_bytes.get(step, 0) + nbytes
+    def _count(self, flight: Flight, nbytes: int) -> None:
+        if not flight.audit:
+            self.payload_bytes[flight.step] = self.payload_bytes.get(flight.step, 0) + nbytes
 
-    def _rejected(self, step: int) -> None:
+    def _rejected(self, step: int, reason: str = "") -> None:
         """Account of a window that waited for everything."""
         rows = len(self.recipe.table)
-        reason = rejection(self.plan, step)
+        reason = reason or rejection(self.plan, step)
         self._account(Window(step=step, state=WindowState.REJECTED, reason=reason, waited_rows=rows, write_rows=rows,
                              rows=rows))  # fmt: skip
 

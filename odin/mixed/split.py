@@ -4,7 +4,8 @@ For steps A → B an owner knows which of its rows A draws: they alone get a gra
 zero-gradient step at once, so their values for B are final: they are projected while A's rows travel, and sent while
 A is rendered. Rows of W(A) that B may read follow when A is published.
 
-`throughput` sends rows of W(A) whose last published gradient is small with the clear ones, at their old values.
+`throughput` sends rows of W(A) whose last published gradient is small with the clear ones, at their old values. What
+an audit of B finds holds back all of W(C) from the window after: the one behind B is open by then.
 
 Legend: n rows of this owner's shard, B views of a step.
 """
@@ -36,6 +37,8 @@ class UrgentRuntime(MixedRuntime):
             self._pending = None
             flight.observed.append(self._observe(step, flight.held_back, drawn_only=False))
             self._send(flight, "observe conflict")
+            if self._audits(step):
+                self._recompute(flight)
         if self.blocked(step):
             self._rejected(step)
             return flight
@@ -48,6 +51,7 @@ class UrgentRuntime(MixedRuntime):
 
     def _close(self, flight: Flight) -> None:
         self._return(flight)
+        self.fallen = self._failed(flight) or self.fallen
         if self.blocked(flight.step):
             self._publish(flight)
         else:
@@ -55,7 +59,7 @@ class UrgentRuntime(MixedRuntime):
 
     def _prepared(self, flight: Flight) -> Flight:
         """The next step as far as it is clear of this one."""
-        step, following, written = flight.step, Flight(step=flight.step + 1), self._written(flight)
+        step, following, written = flight.step, self._begun(flight.step + 1), self._written(flight)
         with self.keeper.phase(Phase.ZERO_STEP, rows=int((~written).sum())):
             still = np.flatnonzero(~written).astype(np.int32)
             self.recipe.table.apply_zero(self._bound(flight), still)
@@ -69,8 +73,7 @@ class UrgentRuntime(MixedRuntime):
             clear = [ids[~held[ids]] for ids in reads]
             following.held_back = [ids[held[ids]] for ids in reads]
         following.observed.append(self._observe(step + 1, clear))
-        counts = [[len(one.rows) for one in following.observed[0]], [len(ids) for ids in following.held_back]]
-        self._announce(following, counts)
+        self._announce(following, [len(ids) for ids in following.held_back])
         self._window(step, written, reads, held)
         return following
 
@@ -118,6 +121,8 @@ class GatedRuntime(UrgentRuntime):
     """
 
     def _held_back(self, written: Mask, reads: list[NDArray[np.int32]], flight: Flight) -> Mask:
+        if self.fallen:
+            return written
         evidence = self.recipe.table.keep_evidence()
         read = np.zeros(len(written), bool)
         for ids in reads:

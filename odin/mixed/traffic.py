@@ -1,10 +1,11 @@
 """Where projected rows and their gradients lie in the buffers that travel (D§6 Mixed parallel).
 
 A step's rows travel in parts (`quality`: those clear of the step before, then those in conflict). Owner o sends to rank
-r, for each of r's views in unit order, that view's rows in ascending id; r receives the owners' rows in rank order. The
-gradients of all parts return together: by owner, then part, then view, each in the order in which it was sent.
+r, for each of r's tasks (`odin.mixed.bands`) in order, the rows that it needs in ascending id; r receives the owners'
+rows in rank order. The gradients of all parts return together: by owner, then part, then task, each in the order in
+which it was sent.
 
-Legend: W ranks, P parts, B views of a step in unit order, U views of a rank, S and G columns of a row and its gradient.
+Legend: W ranks, P parts, T tasks of a step by rank, U tasks of a rank, S and G columns of a row and its gradient.
 """
 
 from __future__ import annotations
@@ -18,31 +19,44 @@ from numpy.typing import NDArray
 
 from odin.mixed.recipe import Observed
 
+Pick = NDArray[np.int64] | None  # positions among a view's rows of those that a task needs; None for all
 
-def with_ids(observed: Sequence[Observed], first: int, columns: int) -> torch.Tensor:
-    """The projected rows of some views one after the other, float32 [rows, S+1]; the last column holds the bits of the
-    int32 global id. Only copies of it are taken on the way, so no bit changes."""
-    out = torch.empty(sum(len(one.rows) for one in observed), columns + 1)
+
+def with_ids(pieces: Sequence[tuple[Observed, Pick]], ids: NDArray[np.int32], columns: int) -> torch.Tensor:
+    """The projected rows of some views, or of picks of them, one after the other, float32 [rows, S+1]; the last column
+    holds the bits of the int32 global id (`ids` [n]: of the shard's rows). Only copies of it are taken on the way, so
+    no bit changes."""
+    out = torch.empty(sum(picked(*piece) for piece in pieces), columns + 1)
     start = 0
-    for one in observed:
-        stop = start + len(one.rows)
-        out[start:stop, :columns] = one.projected
-        out[start:stop, columns] = torch.from_numpy(one.rows + np.int32(first)).view(torch.float32)
+    for one, pick in pieces:
+        stop = start + picked(one, pick)
+        out[start:stop, :columns] = one.projected if pick is None else one.projected[torch.from_numpy(pick)]
+        rows = one.rows if pick is None else one.rows[pick]
+        out[start:stop, columns] = torch.from_numpy(ids[rows]).view(torch.float32)
         start = stop
     return out
 
 
+def picked(observed: Observed, pick: Pick) -> int:
+    """How many rows a piece has."""
+    return len(observed.rows) if pick is None else len(pick)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Amounts of one step. counts: int64 [P, W, B], rows of part p that owner o has for view b."""
+    """Amounts of one step.
+
+    counts: int64 [P, W, T], rows of part p that owner o has for task t
+    starts: int64 [W + 1], first task of each rank (`Division.starts`)
+    """
 
     counts: NDArray[np.int64]
-    units: int  # U
+    starts: NDArray[np.int64]
 
     def sizes(self, part: int) -> NDArray[np.int64]:
         """Rows of a part from owner i to rank j, int64 [W, W]."""
-        owners = self.counts.shape[1]
-        return self.counts[part].reshape(owners, -1, self.units).sum(axis=2)
+        before = np.pad(self.counts[part].cumsum(axis=1), ((0, 0), (1, 0)))
+        return np.diff(before[:, self.starts], axis=1)
 
     def returning(self) -> NDArray[np.int64]:
         """Gradient rows from rank i to owner j, int64 [W, W]."""
@@ -52,21 +66,21 @@ class Traffic:
 
 @dataclass(kw_only=True)
 class Inbox:
-    """What one rank has received for its views of a step. parts: float32 [rows, S+1] each, by owner, then view."""
+    """What one rank has received for its tasks of a step. parts: float32 [rows, S+1] each, by owner, then task."""
 
     traffic: Traffic
     rank: int
     parts: list[torch.Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        units, counts = self.traffic.units, self.traffic.counts
-        self._own = counts[:, :, self.rank * units : (self.rank + 1) * units]  # [P, W, U]
+        first, last = self.traffic.starts[self.rank : self.rank + 2]
+        self._own = self.traffic.counts[:, :, first:last]  # [P, W, U]
         # In what was received a part is contiguous, in what returns an owner is.
         self._received = [_starts(part) for part in self._own]
         self._returned = _starts(self._own.transpose(1, 0, 2)).transpose(1, 0, 2)
 
-    def view(self, position: int) -> tuple[torch.Tensor, NDArray[np.int64]]:
-        """Projected rows of an own view in ascending global id, float32 [M, S], and where the gradient of each
+    def task(self, position: int) -> tuple[torch.Tensor, NDArray[np.int64]]:
+        """Projected rows of an own task in ascending global id, float32 [M, S], and where the gradient of each
         belongs in what returns, int64 [M]."""
         rows, places = [], []
         for part, received in enumerate(self.parts):
@@ -75,8 +89,9 @@ class Inbox:
                 rows.append(received[start : start + count])
                 places.append(np.arange(back, back + count))
         joined, place = torch.cat(rows), np.concatenate(places)
-        if len(self.parts) > 1:
-            order = np.argsort(joined[:, -1].contiguous().view(torch.int32).numpy(), kind="stable")
+        ids = joined[:, -1].contiguous().view(torch.int32).numpy()
+        if (ids[1:] < ids[:-1]).any():  # several parts, or owners whose rows are not adjacent
+            order = np.argsort(ids, kind="stable")
             joined, place = joined[torch.from_numpy(order)], place[order]
         return joined[:, :-1], place
 
@@ -87,18 +102,20 @@ class Inbox:
 
 
 class Outbox:
-    """Where an owner finds the gradients that have come back: by rank, then part, then that rank's views."""
+    """Where an owner finds the gradients that have come back: by rank, then part, then that rank's tasks."""
 
     def __init__(self, traffic: Traffic, rank: int) -> None:
-        parts, _, batch = traffic.counts.shape
-        sent = traffic.counts[:, rank].reshape(parts, batch // traffic.units, traffic.units)  # [P, W, U]
-        starts = _starts(sent.transpose(1, 0, 2)).transpose(1, 0, 2)
-        self._starts, self._sent = starts.reshape(parts, batch), sent.reshape(parts, batch)
+        sent = traffic.counts[:, rank]  # [P, T]
+        by_rank = np.split(sent, traffic.starts[1:-1], axis=1)
+        ends = np.concatenate([one.reshape(-1) for one in by_rank]).cumsum()
+        split = np.split(ends, np.cumsum([one.size for one in by_rank])[:-1])
+        joined = [one.reshape(part.shape) for one, part in zip(split, by_rank, strict=True)]
+        self._ends, self._sent = np.concatenate(joined, axis=1), sent
 
-    def slice(self, part: int, view: int) -> slice:
-        """The gradient rows of a view (position in the step) and part."""
-        start = int(self._starts[part, view])
-        return slice(start, start + int(self._sent[part, view]))
+    def slice(self, part: int, task: int) -> slice:
+        """The gradient rows of a task (number in the step) and part."""
+        stop = int(self._ends[part, task])
+        return slice(stop - int(self._sent[part, task]), stop)
 
 
 def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -30,18 +30,17 @@ class Noise(Protocol):
 class ShardNoise:
     """The draws of one owner for the rows that it splits, as one owner of all rows would draw them.
 
-    splits: int64 [W], rows that each owner splits, in rank order
+    own, every: ids (places in the order of all rows) of the rows that this owner and that all owners split
     """
 
-    def __init__(self, seed: int, version: int, splits: NDArray[np.int64], rank: int) -> None:
+    def __init__(self, seed: int, version: int, own: NDArray[np.int32], every: NDArray[np.int32]) -> None:
         self._rng = np.random.default_rng(np.random.SeedSequence([seed, 0xDE, version]))
-        self._total, self._before = int(splits.sum()), int(splits[:rank].sum())
+        self._total, self._places = len(every), np.searchsorted(np.sort(every), own)
 
     def normal(self, *, size: tuple[int, ...]) -> NDArray[np.float64]:
         """Draws for both halves of this owner's rows, [2 · own, 3]."""
-        own = size[0] // _SPLIT_INTO
         drawn = self._rng.normal(size=(_SPLIT_INTO, self._total, *size[1:]))
-        return drawn[:, self._before : self._before + own].reshape(size)
+        return drawn[:, self._places].reshape(size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,58 +1,72 @@
-"""Mixed-parallel 3DGS, as Grendel does it: primitives sharded by owner, whole views rendered by ranks (D§6, D§8).
+"""Mixed-parallel 3DGS, as Grendel does it: primitives sharded by owner, views rendered by ranks (D§6, D§8).
 
-Owners hold adjacent ranges of one Morton order of all primitives. Densification happens at the owner; rows are then
-sorted anew over all owners and dealt out evenly, so the model does not depend on how many owners there are.
+All primitives have one Morton order, and each row an owner. Densification happens at the owner; rows are then sorted
+anew over all owners and dealt out evenly where owners are unbalanced (`redistribute`). The model does not depend on how
+many owners there are, nor on who owns what.
 
 Legend: n rows of a shard, m rows of a view at its owner, M at the rank that renders it, W ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from odin.arriving import Scalar
 from odin.errors import InputError
 from odin.keeper import Keeper
-from odin.memory import Holding, MemoryCategory
+from odin.mixed.balance import Balance
+from odin.mixed.bands import Band
 from odin.mixed.owners import Owners
+from odin.mixed.recipe import Drawn
 from odin.phases import Phase
+from odin.publication.knowledge import Knowledge
 from odin.recipe import Event
 from odin.rows import ADAM
 from odin.shared.meeting import part_of
 from odin.table import ParameterTable
+from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, COLUMNS, GEOMETRY, XYZ
 from pipelines.reference.densify import ShardNoise, alive_rows, grow, small_rows
 from pipelines.reference.morton import morton_codes
+from pipelines.reference.projected import (
+    CONICS,
+    EXTENTS,
+    GRADIENT,
+    MEANS,
+    OPACITIES,
+    PROJECTED,
+    RGB,
+    OwnedView,
+    joined,
+    received,
+)
+from pipelines.reference.redistribute import Deal, Redistribution, Rule, fullness
 from pipelines.reference.settings import Settings
 from pipelines.reference.threedgs import GaussianSplatting
-from pipelines.render.protocol import Projection
+from pipelines.render.cpu import bands
 from pipelines.render.vjp import pull_back
-
-# What travels of a projected row: centre, conic, opacity, colour, depth, extents. Its gradient: the first nine.
-MEANS, CONICS, OPACITIES, RGB, DEPTHS, EXTENTS = (
-    slice(0, 2),
-    slice(2, 5),
-    slice(5, 6),
-    slice(6, 9),
-    slice(9, 10),
-    slice(10, 12),
-)
-PROJECTED, GRADIENT = 12, 9
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrendelSettings(Settings):
-    """3DGS settings, and how the optimizer is scaled to the batch.
+    """3DGS settings, how the optimizer is scaled to the batch, and when rows change their owner.
 
     lr_scale: "sqrt": learning rates × √B, β ** B, ε / √B (FORKS.md), or "none"
+    redistribute_every, redistribute_above: see `redistribute.Rule`. Upstream looks at each tenth densification; a run
+        here has few of them, so it is looked at each, with upstream's 1.1
+    balance: how pixels are assigned to ranks (`odin.mixed.balance.Balance`). Whole views where a step has one for each
+        rank: upstream does not balance such batches of images up to 1920 × 1080 either, and a band also renders what
+        its loss looks at beyond its edges
     """
 
     lr_scale: str = "sqrt"
+    redistribute_every: int = 1
+    redistribute_above: float = 1.1
+    balance: str = Balance.VIEWS.value
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,37 +74,32 @@ class GrendelSettings(Settings):
             raise InputError(f"pipeline.lr_scale is {self.lr_scale!r}; use sqrt, as Grendel does, or none.")
         if self.optimizer != "dense":
             raise InputError("pipeline=grendel has dense Adam only, as upstream; leave pipeline.optimizer out.")
+        known = [one.value for one in Balance]
+        if self.balance not in known:
+            raise InputError(f"pipeline.balance is {self.balance!r}; use one of {', '.join(known)}.")
+        self.rule  # noqa: B018 (raises for values that mean nothing)
 
-
-@dataclass(kw_only=True)
-class OwnedView:
-    """A view as an owner has projected it, with the leaves that its backward needs.
-
-    rows:  int32 [m], the rows that are sent; kept: int64 [m], where they stand among the projected ones
-    """
-
-    view: int
-    rows: NDArray[np.int32]
-    kept: torch.Tensor
-    geometry: torch.Tensor
-    sent_geometry: torch.Tensor
-    sh: torch.Tensor
-    rgb: torch.Tensor
-    projection: Projection
-    projected: torch.Tensor
-    direction_gradient: torch.Tensor | None = None
-
-    def holdings(self) -> Iterator[Holding]:
-        """The values that were projected (`odin.memory`)."""
-        for tensor in (self.geometry, self.sent_geometry, self.sh, self.projected):
-            yield MemoryCategory.OTHER, tensor
+    @property
+    def rule(self) -> Rule:
+        """When rows move."""
+        return Rule(every=self.redistribute_every, above=self.redistribute_above)
 
 
 class GrendelSplatting(GaussianSplatting):
-    """3DGS whose table may be one owner's shard. Until `shard` it is the whole model, and trains data-parallel too."""
+    """3DGS whose table may be one owner's shard. Until `shard` it is the whole model, and trains data-parallel too.
 
-    first = 0
+    ids: int32 [n], places of the shard's rows in the order of all, ascending
+    redistributions: what became of owners at each densification so far
+    """
+
     projected_columns, gradient_columns = PROJECTED, GRADIENT
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.ids = self.table.every_row
+        self.redistributions: list[Redistribution] = []
+        self.balance = Balance(getattr(self.settings, "balance", Balance.VIEWS.value))
+        self.tile_rows = np.array([bands.tile_rows(camera) for camera in self.cameras], np.int64)
 
     @property
     def scaled(self) -> bool:
@@ -119,28 +128,32 @@ class GrendelSplatting(GaussianSplatting):
                 "fewer ranks or a scene with more points."
             )
         part = part_of(len(self.table), rank, ranks)
-        self._adopt(self.table.parameters[part], self.table.m[part], self.table.v[part], part.start)
+        self._adopt(self.table.parameters[part], self.table.m[part], self.table.v[part], self.ids[part])
 
-    def _adopt(self, p: torch.Tensor, m: torch.Tensor, v: torch.Tensor, first: int) -> None:
-        self.first = first
+    def _adopt(self, p: torch.Tensor, m: torch.Tensor, v: torch.Tensor, ids: NDArray[np.int32]) -> None:
+        self.ids = ids
         self.table.replace(p.clone(), m.clone(), v.clone())
         self.statistics = self.place.statistics(len(self.table))
 
-    def _state(self) -> dict[str, float]:
-        return {**super()._state(), "first": float(self.first)}
+    def checkpoint(self, header: Header, statistics: NDArray[np.int64], knowledge: Knowledge) -> Checkpoint:
+        """See GaussianSplatting; with the places of the shard's rows."""
+        return replace(super().checkpoint(header, statistics, knowledge), ids=self.ids)
 
-    def _restore_state(self, state: dict[str, float]) -> None:
-        super()._restore_state(state)
-        self.first = int(state["first"])
+    def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
+        """See GaussianSplatting."""
+        super().restore(checkpoint, first_rank=first_rank)
+        self.ids = self.table.every_row if checkpoint.ids is None else checkpoint.ids
 
     def whole(self, owners: Owners) -> GrendelSplatting:
         """The model of all shards, the same on every rank: parameters, moments and statistics."""
         table = self.table
-        rows = owners.gather_rows(torch.cat([table.parameters, table.m, table.v], dim=1))
-        statistics = owners.gather_rows(self.statistics.local)
+        places = owners.gather_rows(torch.from_numpy(self.ids)[:, None])[:, 0]
+        order = torch.argsort(places)
+        rows = owners.gather_rows(torch.cat([table.parameters, table.m, table.v], dim=1))[order]
+        statistics = owners.gather_rows(self.statistics.local)[order]
         other = self.replica()
         p, m, v = rows.split(COLUMNS, dim=1)
-        other._adopt(p, m, v, 0)
+        other._adopt(p, m, v, places[order].numpy())
         other.statistics.local.copy_(statistics)
         return other
 
@@ -206,33 +219,55 @@ class GrendelSplatting(GaussianSplatting):
 
     # The rank that renders ----------------------------------------------------------------------------------------
 
-    def draw(self, view: int, projected: torch.Tensor, keeper: Keeper) -> tuple[Scalar, torch.Tensor]:
+    def needed(self, observed: OwnedView, band: Band) -> NDArray[np.int64]:
         """See MixedRecipe."""
-        camera, count = self.cameras[view], len(projected)
-        pixels = camera.width * camera.height
-        extents = projected[:, EXTENTS].contiguous()
-        projection = Projection(
-            means2d=projected[:, MEANS].contiguous(),
-            conics=projected[:, CONICS].contiguous(),
-            opacities=projected[:, OPACITIES].reshape(-1).contiguous(),
-            depths=projected[:, DEPTHS].reshape(-1).contiguous(),
-            extents=extents,
-            radii=torch.ceil(extents.amax(dim=1)).clamp(min=0.0, max=1e9).to(torch.int32),
-        )
-        rgb = projected[:, RGB].contiguous()
-        with keeper.phase(Phase.BIN, rows=count) as work:
+        wide = bands.widened(band, self.cameras[observed.view])
+        projected = observed.projected.numpy()
+        inside = bands.touched(projected[:, MEANS.stop - 1], projected[:, EXTENTS.stop - 1], wide)
+        return np.flatnonzero(inside)
+
+    def draw(self, view: int, projected: torch.Tensor, keeper: Keeper, band: Band | None = None) -> Drawn:
+        """See MixedRecipe."""
+        if band is not None:
+            return self._draw_band(view, projected, keeper, band)
+        camera, projection, rgb = self.cameras[view], received(projected), projected[:, RGB].contiguous()
+        rows, pixels = len(projected), camera.width * camera.height
+        with keeper.phase(Phase.BIN, rows=rows) as work:
             bins = self.renderer.bin(projection, camera)
             work.entries = bins.entries
-        with keeper.phase(Phase.BLEND, rows=count, pixels=pixels) as work:
+        with keeper.phase(Phase.BLEND, rows=rows, pixels=pixels) as work:
             blended = self.renderer.blend(projection, bins, rgb, camera, self.background)
             work.entries, work.fragments = bins.entries, blended.fragments
         with keeper.phase(Phase.LOSS, pixels=pixels):
             loss, image = self.renderer.loss(blended.image, self._photos[view], self.settings.lambda_dssim)
-        with keeper.phase(Phase.BLEND_BACKWARD, rows=count, pixels=pixels) as work:
+        with keeper.phase(Phase.BLEND_BACKWARD, rows=rows, pixels=pixels) as work:
             back = self.renderer.blend_backward(projection, bins, rgb, blended, image)
             work.entries, work.fragments = bins.entries, blended.fragments
-        gradient = torch.cat([back.means2d, back.conics, back.opacities[:, None], back.rgb], dim=1)
-        return self.place.scalar(loss), gradient
+        costs, every = None, (0, int(self.tile_rows[view]))
+        if self.balance is Balance.STATE:
+            costs = bands.row_costs(*bands.row_work(blended, bins, every), every, camera)
+        return Drawn(loss=self.place.scalar(loss), gradient=joined(back), image=blended.image, costs=costs)
+
+    def _draw_band(self, view: int, projected: torch.Tensor, keeper: Keeper, band: Band) -> Drawn:
+        """Blend also what the loss looks at on either side; only the band's own pixels count and go back."""
+        camera, projection, rgb = self.cameras[view], received(projected), projected[:, RGB].contiguous()
+        wide, rows = bands.widened(band, camera), len(projected)
+        own, seen = (camera.width * bands.height(one, camera) for one in (band, wide))
+        with keeper.phase(Phase.BIN, rows=rows) as work:
+            bins = bands.restricted(self.renderer.bin(projection, camera), wide)
+            work.entries = bins.entries
+        with keeper.phase(Phase.BLEND, rows=rows, pixels=seen) as work:
+            blended = self.renderer.blend(projection, bins, rgb, camera, self.background)
+            work.entries, work.fragments = bins.entries, blended.fragments
+        with keeper.phase(Phase.LOSS, pixels=own):
+            loss, image = bands.loss(blended.image, self._photos[view], band, self.settings.lambda_dssim)
+        with keeper.phase(Phase.BLEND_BACKWARD, rows=rows, pixels=own) as work:
+            inside = bands.backward_of(blended, bins, band)
+            back = self.renderer.blend_backward(projection, bins, rgb, inside, image)
+            entries, fragments = bands.row_work(blended, bins, band)
+            work.entries, work.fragments = int(entries.sum()), int(fragments.sum())
+        costs = bands.row_costs(entries, fragments, band, camera) if self.balance is Balance.STATE else None
+        return Drawn(loss=self.place.scalar(loss), gradient=joined(back), image=blended.image, costs=costs)
 
     # Structure ----------------------------------------------------------------------------------------------------
 
@@ -243,8 +278,9 @@ class GrendelSplatting(GaussianSplatting):
                 hot = self._mean_norm() >= self.settings.densify_grad_threshold
                 small = small_rows(self.table.values(), self.settings, self.extent)
                 clone, split = np.flatnonzero(hot & small), np.flatnonzero(hot & ~small)
-            noise = ShardNoise(self.settings.seed, version, owners.counts(len(split)), owners.rank)
-            self._redistribute(*self._grown(clone, split, noise), owners, keeper)
+            every = owners.gather_rows(torch.from_numpy(self.ids[split])[:, None])[:, 0].numpy()
+            noise = ShardNoise(self.settings.seed, version, self.ids[split], every)
+            self._redistribute(step, *self._grown(clone, split, noise), owners, keeper)
         if events == Event.DENSIFY:
             return
         with keeper.phase(Phase.EVENT, rows=len(self.table)):
@@ -253,56 +289,50 @@ class GrendelSplatting(GaussianSplatting):
     def _grown(
         self, clone: NDArray[np.int64], split: NDArray[np.int64], noise: ShardNoise
     ) -> tuple[torch.Tensor, NDArray[np.int64]]:
-        """Rows after clone, split and prune with their moments, float32 [n', 3·59], and what each is: 0 kept, 1 a
-        clone, 2 and 3 halves of a split one."""
+        """Rows after clone, split and prune with their moments, float32 [n', 3·59], and how they stand among equal
+        codes, int64 [n', 2]: what each is (0 kept, 1 a clone, 2 and 3 halves of a split one), and where it was."""
         table = self.table
         grown = grow(table.values(), clone, split, noise)
-        kinds = np.repeat([0, 1, 2, 3], [len(table) - len(split), len(clone), len(split), len(split)])
+        kept = np.setdiff1d(np.arange(len(table)), split, assume_unique=True)
+        kinds = np.repeat([0, 1, 2, 3], [len(kept), len(clone), len(split), len(split)])
+        origins = self.ids[np.concatenate([kept, clone, split, split])]
         alive = alive_rows(grown.parameters, self.settings, self.extent, self.resets > 0)
         source = torch.from_numpy(grown.source[alive])
         m, v = (torch.where((source < 0)[:, None], 0.0, old[source.clamp(min=0)]) for old in (table.m, table.v))
-        return torch.cat([torch.from_numpy(grown.parameters[alive]), m, v], dim=1), kinds[alive]
+        rows = torch.cat([torch.from_numpy(grown.parameters[alive]), m, v], dim=1)
+        return rows, np.stack([kinds, origins], axis=1)[alive]
 
-    def _redistribute(self, rows: torch.Tensor, kinds: NDArray[np.int64], owners: Owners, keeper: Keeper) -> None:
-        """Sort the rows of all owners along one Morton curve and give every owner the same share of it.
+    def _redistribute(
+        self, step: int, rows: torch.Tensor, ties: NDArray[np.int64], owners: Owners, keeper: Keeper
+    ) -> None:
+        """Sort the rows of all owners along one Morton curve; where the settings' rule says so, give every owner the
+        same share of it.
 
-        Equal codes are ordered by kind, then by owner and row, as one owner of everything would have them.
+        Equal codes are ordered by kind, then by the place that a row had, as one owner of everything would have them.
         """
         with keeper.phase(Phase.DENSIFY, rows=len(rows)):
             xyz = rows[:, XYZ].numpy()
             own = np.stack([xyz.min(axis=0), -xyz.max(axis=0)]) if len(xyz) else np.full((2, 3), np.inf, np.float32)
         bounds = owners.gather(torch.from_numpy(own)).amin(dim=0).numpy()
-        keys = np.stack([morton_codes(xyz, bounds[0], -bounds[1]).view(np.int64), kinds], axis=1)
-        everyone = owners.gather_rows(torch.from_numpy(keys)).numpy()
+        codes = morton_codes(xyz, bounds[0], -bounds[1]).view(np.int64)
+        everyone = owners.gather_rows(torch.from_numpy(np.concatenate([codes[:, None], ties], axis=1))).numpy()
         counts = owners.counts(len(rows))
-        deal = Deal(order=np.lexsort((everyone[:, 1], everyone[:, 0])), counts=counts, rank=owners.rank)
-        received = owners.exchange(rows[torch.from_numpy(deal.outgoing)], deal.sizes)
-        with keeper.phase(Phase.DENSIFY, rows=len(received)):
-            p, m, v = received[torch.from_numpy(deal.incoming)].split(COLUMNS, dim=1)
-            self._adopt(p, m, v, deal.first)
+        move = self._rule.moves(counts, self._densifications(step))
+        deal = Deal(order=np.lexsort(everyone.T[::-1]), counts=counts, rank=owners.rank, move=move)
+        leaving = rows[torch.from_numpy(deal.outgoing)]
+        arriving = owners.exchange(leaving, deal.sizes) if deal.moved else leaving
+        with keeper.phase(Phase.DENSIFY, rows=len(arriving)):
+            p, m, v = arriving[torch.from_numpy(deal.incoming)].split(COLUMNS, dim=1)
+            self._adopt(p, m, v, deal.ids)
+        after = owners.counts(len(arriving)) if deal.moved else counts
+        self.redistributions.append(
+            Redistribution(step=step, moved=deal.moved, before=fullness(counts), after=fullness(after))
+        )
 
+    @property
+    def _rule(self) -> Rule:
+        return getattr(self.settings, "rule", Rule(every=1, above=1.0))
 
-class Deal:
-    """Who gets which row.
-
-    order:    int64 [N], rows of all owners (in rank order) along the curve
-    counts:   int64 [W], rows that each owner has
-    outgoing: int64 [n], own rows in the order in which they leave; sizes: int64 [W], how many to whom
-    incoming: int64 [n'], for each new own row, where it stands among those received in rank order
-    first:    new global id of the first own row
-    """
-
-    def __init__(self, *, order: NDArray[np.int64], counts: NDArray[np.int64], rank: int) -> None:
-        ranks, total = len(counts), len(order)
-        starts = counts.cumsum() - counts
-        position = np.empty(total, np.int64)
-        position[order] = np.arange(total)
-        own = position[starts[rank] : starts[rank] + counts[rank]]
-        self.outgoing = np.argsort(own, kind="stable")
-        edges = np.array([part_of(total, r, ranks).start for r in range(ranks)] + [total])
-        self.sizes = np.diff(np.searchsorted(own[self.outgoing], edges)).astype(np.int64)
-        mine = order[edges[rank] : edges[rank + 1]]
-        source = np.searchsorted(starts + counts, mine, side="right")
-        self.incoming = np.empty(len(mine), np.int64)
-        self.incoming[np.argsort(source, kind="stable")] = np.arange(len(mine))
-        self.first = int(edges[rank])
+    def _densifications(self, step: int) -> int:
+        """How many densifications there have been, with the one after `step`."""
+        return sum(Event.DENSIFY in events for events in self.schedule.events[: step + 1])

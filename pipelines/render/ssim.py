@@ -25,22 +25,36 @@ def l1_dssim(image: Image, target: Image, weight: float = 0.2) -> tuple[float, t
     image, target: float32 [H, W, 3], numpy or CPU tensors, 0…1. weight: of 1 - SSIM against L1.
     Returns the loss and a float32 tensor [H, W, 3]. Raises ValueError if the shapes differ.
     """
+    return l1_dssim_rows(image, target, 0, len(image), weight)
+
+
+def l1_dssim_rows(
+    image: Image, target: Image, first: int, last: int, weight: float = 0.2
+) -> tuple[float, torch.Tensor]:
+    """The share of pixel rows first … last - 1 in the loss of an image, and the loss's gradient with respect to them,
+    float32 [last - first, W, 3], to the bit.
+
+    The shares of all rows add up to the loss. Of the image (float32 [H, W, 3]) only these rows and 2 · RADIUS on either
+    side are looked at. Raises ValueError if the shapes differ.
+    """
     x, y, height, n = _flat(image, target)
-    partials = np.empty((3, height, n), np.float32)
+    low, high, count = max(first - 2 * RADIUS, 0), min(last + 2 * RADIUS, height), height * n
+    x, y = x[low * n : high * n], y[low * n : high * n]
+    partials, out = np.empty((3, high - low, n), np.float32), np.empty(len(x), np.float32)
     taps, padded, blurred, scores = _buffers(n)
-    ssim_scores(x, y, height, n, taps, padded, blurred, scores, partials)
-    count = height * n
-    out = np.empty(count, np.float32)
-    loss_gradient(x, y, height, n, taps, padded, blurred, partials, -weight / count, (1.0 - weight) / count, out)
-    loss = (1.0 - weight) * absolute_difference(x, y) / count + weight * (1.0 - float(scores.sum()) / count)
-    return loss, torch.from_numpy(out.reshape(height, n // 3, 3))
+    ssim_scores(x, y, high - low, n, first - low, last - low, taps, padded, blurred, scores, partials)
+    loss_gradient(x, y, high - low, n, taps, padded, blurred, partials, -weight / count, (1.0 - weight) / count, out)
+    own = slice((first - low) * n, (last - low) * n)
+    structure = (last - first) / height - float(scores.sum()) / count
+    loss = (1.0 - weight) * absolute_difference(x[own], y[own]) / count + weight * structure
+    return loss, torch.from_numpy(out[own].reshape(last - first, n // 3, 3))
 
 
 def ssim(image: Image, target: Image) -> float:
     """Mean SSIM of two images float32 [H, W, 3], 0…1. Raises ValueError if the shapes differ."""
     x, y, height, n = _flat(image, target)
     taps, padded, blurred, scores = _buffers(n)
-    ssim_scores(x, y, height, n, taps, padded, blurred, scores, np.empty((3, 0, n), np.float32))
+    ssim_scores(x, y, height, n, 0, height, taps, padded, blurred, scores, np.empty((3, 0, n), np.float32))
     return float(scores.sum()) / (height * n)
 
 

@@ -110,20 +110,23 @@ def ssim_scores(
     y: Floats,
     height: int,
     n: int,
+    first: int,
+    last: int,
     taps: Doubles,
     padded: Doubles,
     blurred: Doubles,
     scores: Doubles,
     partials: Floats,
 ) -> None:
-    """Sum the SSIM map over rows into scores [n] (zeros on entry).
+    """Sum the SSIM map over rows first … last - 1 into scores [n] (zeros on entry).
 
     x, y: flat float32 [H·n]. partials: float32 [3, H, n] to be filled with derivatives, or [3, 0, n] for none.
     """
     for row in range(height):
         moments_row(x, y, row, height, n, taps, padded, blurred)
         mx, my, xx, yy, xy = blurred[0], blurred[1], blurred[2], blurred[3], blurred[4]
-        score_row(mx, my, xx, yy, xy, n, scores)
+        if first <= row < last:
+            score_row(mx, my, xx, yy, xy, n, scores)
         if partials.shape[1] > 0:
             partials_row(mx, my, xx, yy, xy, n, partials[0, row], partials[1, row], partials[2, row])
 

@@ -39,10 +39,11 @@ pipeline.initial_subsample pipeline.perturb pipeline.densification_floor_steps p
 pipeline.reset_floor_steps pipeline.densify_every pipeline.densify_at pipeline.reset_at pipeline.sh_at
 pipeline.budget_mode pipeline.primitive_budget pipeline.score_views pipeline.f_rest_every pipeline.max_primitives
 pipeline.lambda_normal pipeline.lambda_dist pipeline.depth_ratio pipeline.lr_scale
+pipeline.redistribute_every pipeline.redistribute_above pipeline.balance
 engine.name engine.device engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.padding_reserve
 engine.realtime engine.reduce compute.name compute.scale_rows compute.scale_pixels compute.overlap_slowdown
 cluster.name link.name link.exposed_share link.alpha_s scale.steps
-study.name study.arms study.mirrored study.regions seed out
+study.name study.arms study.mirrored study.regions study.protocol seed out
 """
 LONG_ONLY = {"pipeline.name", "engine.name", "compute.name", "cluster.name", "link.name", "study.name"}
 NAMES = {

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from scipy.signal import convolve2d
 
 from harness.measure import quality as module
 from harness.measure.quality import (
@@ -21,6 +22,7 @@ from harness.measure.quality import (
     Quality,
     ViewQuality,
     eight_bit,
+    lpips_input,
     lpips_quality,
     lpips_state,
     psnr,
@@ -58,6 +60,19 @@ def plain_ssim(a: np.ndarray, b: np.ndarray) -> float:
     return total / a.size
 
 
+def plain_valid_ssim(a: np.ndarray, b: np.ndarray) -> float:
+    """By `scipy.signal`'s two-dimensional convolution, which leaves out windows that reach beyond the edge."""
+    grid = np.exp(-((np.arange(11) - 5) ** 2) / (2 * 1.5**2))
+    window = np.outer(grid, grid) / grid.sum() ** 2
+
+    def blurred(x: np.ndarray) -> np.ndarray:
+        return np.stack([convolve2d(x[..., c], window, mode="valid") for c in range(3)], axis=2)
+
+    ma, mb = blurred(a), blurred(b)
+    va, vb, cov = blurred(a * a) - ma * ma, blurred(b * b) - mb * mb, blurred(a * b) - ma * mb
+    return float(np.mean((2 * ma * mb + 1e-4) * (2 * cov + 9e-4) / ((ma**2 + mb**2 + 1e-4) * (va + vb + 9e-4))))
+
+
 def plain_eight_bit(value: float) -> float:
     """One value, by the definition, in float32 as torchvision does it (float64 differs where a value ties)."""
     scaled = np.float32(min(max(value, 0.0), 1.0)) * np.float32(255) + np.float32(0.5)
@@ -75,6 +90,24 @@ def test_psnr_and_ssim_against_a_plain_implementation(seed: int) -> None:
     found = view_quality("v", render, photo)
     assert found.psnr == pytest.approx(10 * math.log10(len(squares) / math.fsum(squares)), abs=1e-9)
     assert found.ssim.value == pytest.approx(plain_ssim(seen, wanted), abs=1e-12)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 1000), st.integers(11, 14))
+def test_the_nerf_protocol_takes_windows_inside_and_does_not_round(seed: int, height: int) -> None:
+    render, photo = images(seed, height)
+    seen, wanted = np.clip(render.astype(np.float64), 0, 1), photo / 255.0
+    found = view_quality("v", render, photo, protocol="nerf")
+    assert found.psnr == pytest.approx(-10 * math.log10(((seen - wanted) ** 2).mean()), abs=1e-9)
+    assert found.ssim.value == pytest.approx(plain_valid_ssim(seen, wanted), abs=1e-12)
+    assert found.ssim.value != view_quality("v", render, photo).ssim.value
+    assert Quality.of([found], "nerf").protocol == "nerf"
+
+
+def test_lpips_is_fed_what_the_protocol_says() -> None:
+    image = np.array([[[0.0, 0.5, 1.0]]])
+    assert lpips_input(image, "inria").ravel().tolist() == [0.0, 0.5, 1.0]
+    assert lpips_input(image, "nerf").ravel().tolist() == [-1.0, 0.0, 1.0]
 
 
 def test_rounding_to_eight_bits_loses_nothing_on_eight_bit_values() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -10,9 +11,12 @@ from harness.config import load
 from harness.run.together import run_threads
 from harness.run.workload import Workload, load_workload
 from odin.arms import arm as arm_named
+from odin.audit import AuditRecord
 from odin.comm.link import Link
 from odin.keeper import Entry, NominalKeeper, Work
 from odin.mixed import MixedRuntime, mixed_runtime
+from odin.mixed.bands import Task
+from odin.mixed.flight import Flight
 from odin.mixed.owners import Owners
 from odin.plan import Plan
 from odin.publication import Window
@@ -29,6 +33,7 @@ def price(phase: str, work: Work) -> float:
     return 1e-5 + 1e-7 * work.rows + 1e-8 * work.entries + 1e-9 * work.fragments + 1e-8 * work.pixels
 
 
+@cache
 def workload() -> Workload:
     """A scene; how many ranks train it is up to `trained`."""
     return load_workload(load([f"scene={TINY}", "ranks=4", "views_per_unit=1", "engine=virtual", "test_every=0"]))
@@ -36,7 +41,8 @@ def workload() -> Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A finished run. digest: of the whole model, parameters, moments, statistics and counters."""
+    """A finished run. digest: of the whole model, parameters, moments, statistics and counters; divisions: of each
+    step, as rank 0 knew them."""
 
     digest: str
     rows: list[int]
@@ -45,6 +51,8 @@ class Trained:
     windows: list[list[Window]]
     payload: list[dict[int, int]]
     model: GrendelSplatting
+    divisions: list[tuple[Task, ...]]
+    audits: list[list[AuditRecord]]
 
 
 def settings_of(**more: object) -> GrendelSettings:
@@ -73,8 +81,23 @@ def trained(
     order: str | None = None,
     link: Link = LINK,
 ) -> Trained:
-    """Train `arm` on so many ranks. order: the arm whose plan is followed, if it is not its own."""
-    settings = settings or settings_of()
+    """Train `arm` on so many ranks; a run is made once and nobody changes it. order: the arm whose plan is followed, if
+    it is not its own."""
+    assert scene is workload()
+    return _trained(arm, ranks, steps, settings or settings_of(), runtime, order, link)
+
+
+@cache
+def _trained(
+    arm: str,
+    ranks: int,
+    steps: int,
+    settings: GrendelSettings,
+    runtime: type[MixedRuntime] | None,
+    order: str | None,
+    link: Link,
+) -> Trained:
+    scene = workload()
     plan = plan_of(scene, order or arm, steps, settings)
     plan = replace(plan, units=plan.units.reshape(steps, ranks, BATCH // ranks))
 
@@ -83,12 +106,30 @@ def trained(
         recipe.shard(transport.rank, transport.ranks)
         chosen = arm_named(arm)
         loop = (runtime or mixed_runtime(chosen))(recipe, plan, chosen, transport, keeper)
+        divisions, begun = [], loop._begun
+
+        def watched(step: int) -> Flight:
+            flight = begun(step)
+            divisions.append(flight.division.tasks)
+            return flight
+
+        loop._begun = watched
         loop.run()
         entries = list(keeper.entries)
         whole = recipe.whole(Owners(transport, keeper))
         whole.table.t = recipe.table.t
         digest = whole.table.digest() + whole.statistics.local.numpy().tobytes().hex()[:64] + str(whole.degree)
-        return digest, len(recipe.table), loop.records, entries, loop.windows, loop.payload_bytes, whole
+        return (
+            digest,
+            len(recipe.table),
+            loop.records,
+            entries,
+            loop.windows,
+            loop.payload_bytes,
+            whole,
+            divisions,
+            loop.auditor.records,
+        )
 
     every = run_threads(ranks, link, rank)
     assert len({one[0] for one in every}) == 1
@@ -101,6 +142,8 @@ def trained(
         windows=columns[4],
         payload=columns[5],
         model=columns[6][0],
+        divisions=columns[7][0],
+        audits=columns[8],
     )
 
 

@@ -27,7 +27,6 @@ def test_the_number_of_owners_changes_no_bit(scene: Workload) -> None:
     total = len(one.model.table)
     assert total != len(recipe_of(scene, settings_of(), 18).table), "nothing was densified"
     assert sum(four.rows) == sum(two.rows) == total
-    assert max(four.rows) - min(four.rows) <= 1, "rows are not dealt out evenly"
 
 
 def test_one_owner_trains_what_a_data_parallel_rank_trains(scene: Workload) -> None:

@@ -1,4 +1,4 @@
-"""Where rows lie on their way, against plain loops; who gets which row after densification."""
+"""Where rows lie on their way, against plain loops."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from harness.run.together import run_threads
 from odin.bound import adam_bound
 from odin.comm.link import UNSHAPED
 from odin.keeper import Keeper
+from odin.mixed.bands import whole_views
 from odin.mixed.owners import Owners
 from odin.mixed.traffic import Inbox, Outbox, Traffic, with_ids
 from odin.rows import ADAM, Moments, Rows, Update, apply_gradient
-from odin.shared.meeting import part_of
-from pipelines.reference.grendel import Deal
 from pipelines.reference.threedgs import LAYOUT
 
 
@@ -44,25 +43,33 @@ def observed(rng: np.random.Generator, ranks: int, units: int, parts: int) -> li
     return found
 
 
+def tagged(ids: np.ndarray, one: Sent) -> list[tuple[int, float]]:
+    """(global id, tag) of the rows of a view at an owner."""
+    return list(zip(ids[one.rows].tolist(), one.projected[:, 0].tolist(), strict=True))
+
+
 @settings(deadline=None)
 @given(seed=st.integers(0, 1000), ranks=st.integers(1, 4), units=st.integers(1, 3), parts=st.integers(1, 2))
 def test_rows_reach_their_view_in_order_and_gradients_their_rows(seed: int, ranks: int, units: int, parts: int) -> None:
     sent = observed(np.random.default_rng(seed), ranks, units, parts)
     counts = np.array([[[len(one.rows) for one in views] for views in owners] for owners in sent])
-    traffic = Traffic(counts=counts, units=units)
+    traffic = Traffic(counts=counts, starts=whole_views(ranks, units).starts)
+    # Owners hold adjacent places, or interleaved ones.
+    ids = np.arange(7 * ranks, dtype=np.int32).reshape(7, ranks).T if seed % 2 else np.arange(7 * ranks, dtype=np.int32)
+    ids = np.ascontiguousarray(ids.reshape(ranks, 7))
     returned = []
     for rank in range(ranks):
         inbox = Inbox(traffic=traffic, rank=rank)
         own = range(rank * units, (rank + 1) * units)
         for part in range(parts):
-            received = [with_ids([sent[part][o][v] for v in own], 7 * o, 1) for o in range(ranks)]
+            received = [with_ids([(sent[part][o][v], None) for v in own], ids[o], 1) for o in range(ranks)]
             assert [len(rows) for rows in received] == traffic.sizes(part)[:, rank].tolist()
             inbox.parts.append(torch.cat(received))
         back = torch.full((inbox.returning, 1), -1.0)
         for position, view in enumerate(own):
-            rows, places = inbox.view(position)
-            tags = [one for part in sent for owner in part for one in owner[view].projected[:, 0].tolist()]
-            assert rows[:, 0].tolist() == sorted(tags), "not in ascending global id"
+            rows, places = inbox.task(position)
+            every = [(i, t) for part in sent for o in range(ranks) for i, t in tagged(ids[o], part[o][view])]
+            assert rows[:, 0].tolist() == [tag for _, tag in sorted(every)], "not in ascending global id"
             back[torch.from_numpy(places)] = rows
         assert (back >= 0).all()
         returned.append(back)
@@ -76,23 +83,6 @@ def test_rows_reach_their_view_in_order_and_gradients_their_rows(seed: int, rank
         for part in range(parts):
             for view in range(ranks * units):
                 assert torch.equal(gradient[outbox.slice(part, view)], sent[part][owner][view].projected)
-
-
-@settings(deadline=None)
-@given(seed=st.integers(0, 1000), counts=st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(sum))
-def test_a_deal_moves_every_row_to_its_place(seed: int, counts: list[int]) -> None:
-    ranks, total = len(counts), sum(counts)
-    order = np.random.default_rng(seed).permutation(total)
-    have = np.split(np.arange(total), np.cumsum(counts)[:-1])
-    deals = [Deal(order=order, counts=np.array(counts), rank=r) for r in range(ranks)]
-    for rank, deal in enumerate(deals):
-        received = []
-        for source, other in enumerate(deals):
-            ends = other.sizes.cumsum()
-            received.append(have[source][other.outgoing][ends[rank] - other.sizes[rank] : ends[rank]])
-        part = part_of(total, rank, ranks)
-        assert np.concatenate(received)[deal.incoming].tolist() == order[part].tolist()
-        assert deal.first == part.start
 
 
 def test_owners_collect_rows_of_unequal_number() -> None:

@@ -5,6 +5,7 @@ Ranks are threads of one process, scenes are rooms of 64×48 pixels. A pipeline 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -12,14 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch.distributed as dist
 
 from harness.config import load
 from harness.measure.quality import view_quality
 from harness.run.checkpoints import checkpointed_plan, saver, start_or_resume
-from harness.run.execute import render_views
+from harness.run.execute import render_views, runtime_of
 from harness.run.workload import Workload, load_workload
 from odin.arms import arm
 from odin.comm.transport import SingleRank
+from odin.errors import InputError
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.plan import Blocking, Plan
@@ -86,7 +89,7 @@ def trained(work: Workload, name: str, plan: Plan | None = None) -> Trained:
     plan = plan or work.plan(arm(name))
 
     def main(transport: object) -> Runtime:
-        runtime = Runtime(work.recipe(), plan, arm(name), transport, Keeper())
+        runtime = runtime_of(arm(name))(work.recipe(), plan, arm(name), transport, Keeper())
         runtime.run()
         return runtime
 
@@ -127,6 +130,32 @@ def test_inexact_arms_keep_replicas_equal_and_send_as_much(name: str, arm_name: 
     sent = late.runtimes[0].publication.payload_bytes
     assert set(range(SHORT)) - set(sent) == set(dropped)
     assert all(nbytes % gradient == 0 for nbytes in sent.values()), "not the dense gradient"
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A process group of one for DDP to be in; sums over ranks go through the transport."""
+    file = tmp_path_factory.mktemp("ddp") / "store"
+    dist.init_process_group("gloo", store=dist.FileStore(str(file), 1), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@each
+def test_ddp_has_the_bits_and_bytes_of_barrier(name: str, group: None) -> None:
+    waited, wrapped = (run(name, "dense", arm_name) for arm_name in ("barrier", "ddp"))
+    assert wrapped.digest == waited.digest
+    a, b = (t.runtimes[0] for t in (waited, wrapped))
+    assert a.publication.payload_bytes == b.publication.payload_bytes
+    assert [r.loss for r in a.records] == [r.loss for r in b.records]
+    assert len(wrapped.recipe.table) != len(wrapped.workload.recipe().table), "was never wrapped anew"
+
+
+@pytest.mark.parametrize("name", ["3dgs", "taminggs"])
+def test_ddp_refuses_selective_adam(name: str, group: None) -> None:
+    """Its buckets have no column for the rows that are visible."""
+    with pytest.raises(InputError, match="no column for selective Adam"):
+        trained(workload(name, "selective"), "ddp")
 
 
 @each_way

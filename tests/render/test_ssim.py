@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 
-from pipelines.render.ssim import gaussian_taps, l1_dssim, ssim
+from pipelines.render.ssim import gaussian_taps, l1_dssim, l1_dssim_rows, ssim
 
 
 def reference(image: torch.Tensor, target: torch.Tensor, weight: float) -> tuple[float, float, torch.Tensor]:
@@ -50,6 +52,16 @@ def test_against_torch(kind: str, height: int, width: int) -> None:
         assert abs(loss - expected) <= 1e-6 and abs(ssim(image, target) - score) <= 1e-6
         assert (gradient - expected_gradient).norm() <= 1e-5 * expected_gradient.norm()
         assert gradient.dtype == torch.float32 and gradient.shape == image.shape
+
+
+@pytest.mark.parametrize("height", [1, 12, 33])
+def test_rows_have_their_share_of_the_loss_and_the_bits_of_its_gradient(height: int) -> None:
+    image, target = pair("noise", height, 17)
+    loss, gradient = l1_dssim(image, target)
+    edges = sorted({0, height // 3, height - 1, height})
+    parts = [l1_dssim_rows(image, target, first, last) for first, last in pairwise(edges)]
+    assert sum(share for share, _ in parts) == pytest.approx(loss, rel=1e-12)
+    assert torch.equal(torch.cat([rows for _, rows in parts]), gradient)
 
 
 def test_equal_images() -> None:

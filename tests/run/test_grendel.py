@@ -20,6 +20,7 @@ from odin.comm.link import UNSHAPED
 from odin.errors import InputError
 from odin.keeper import Keeper
 from odin.mixed.owners import Owners
+from pipelines.checkpoint import load as load_checkpoint
 from pipelines.export import read_ply
 from pipelines.reference.grendel import GrendelSplatting
 
@@ -56,6 +57,7 @@ def test_both_engines_train_shards_and_record_what_they_exchange(
     assert exchange.shards == 2 and exchange.extra_bytes > 0
     assert exchange.publish.hidden.value > measured["barrier"].exchange.publish.hidden.value
     rows = measured["quality"].primitives.final
+    assert [one.step for one in exchange.redistributed] == [4]
     assert exchange.owner_bytes < 0.6 * 4 * 59 * 4 * rows, "an owner holds more than its shard"
     model = CellStore(tmp_path / "virtual").path(virtual["quality"].cell_id) / MODEL
     assert read_ply(model).shape == (rows, 59)
@@ -64,6 +66,12 @@ def test_both_engines_train_shards_and_record_what_they_exchange(
 @pytest.fixture(scope="module")
 def workload() -> Workload:
     return load_workload(load([*WORDS, "engine=virtual", "steps=12", "test_every=0"]))
+
+
+@pytest.fixture(scope="module")
+def in_bands() -> Workload:
+    words = ["engine=virtual", "steps=12", "test_every=0", "balance=state", "redistribute_every=0"]
+    return load_workload(load([*WORDS, *words]))
 
 
 def run(workload: Workload, arm: str, folder: Path, *, until: int | None = None) -> np.ndarray:
@@ -103,6 +111,18 @@ def test_a_resumed_run_trains_the_same_bits(workload: Workload, tmp_path: Path, 
     assert run(workload, arm, tmp_path / "parts").tobytes() == whole.tobytes()
 
 
+def test_a_resumed_run_knows_costs_and_owners(in_bands: Workload, tmp_path: Path) -> None:
+    whole = run(in_bands, "quality", tmp_path / "whole")
+    run(in_bands, "quality", tmp_path / "parts", until=9)
+    found = newest(tmp_path / "parts")
+    assert found is not None
+    parts = [load_checkpoint(owner_file(found, rank, 2)) for rank in range(2)]
+    assert (parts[0].costs > 0).any(), "no costs are kept"
+    assert parts[0].ids.max() > parts[1].ids.min(), "owners hold adjacent rows: nothing is tested"
+    assert sorted(np.concatenate([part.ids for part in parts])) == list(range(len(merged(found).parameters)))
+    assert run(in_bands, "quality", tmp_path / "parts").tobytes() == whole.tobytes()
+
+
 def test_only_whole_checkpoints_of_this_run_are_resumed(workload: Workload, tmp_path: Path) -> None:
     run(workload, "quality", tmp_path, until=5)
     found = newest(tmp_path)
@@ -124,6 +144,9 @@ def test_only_whole_checkpoints_of_this_run_are_resumed(workload: Workload, tmp_
         (["arms=[barrier,paper-quality]"], "mixed parallelism"),
         (["optimizer=selective"], "pipeline.optimizer"),
         (["lr_scale=linear"], "pipeline.lr_scale"),
+        (["balance=pixels"], "pipeline.balance"),
+        (["redistribute_every=-1"], "pipeline.redistribute_every"),
+        (["redistribute_above=0.5"], "pipeline.redistribute_above"),
     ],
 )
 def test_what_shards_cannot_do_is_refused(words: list[str], message: str) -> None:
