@@ -35,7 +35,7 @@ _MAPPED, _SQUARE, _DEPTH, _CHANNELS = 3, 4, 7, 8
 
 @dataclass(frozen=True, kw_only=True)
 class SurfelGraph:
-    """`SurfelBlended.data`: image and maps, in the order of dL/dmaps, with their graph, and the leaves it starts from."""
+    """`SurfelBlended.data`: image and maps, in the order of dL/dmaps, with their graph, and its leaves."""
 
     outputs: tuple[torch.Tensor, ...]
     leaves: tuple[torch.Tensor, ...]
