@@ -28,12 +28,12 @@ def project(geometry: torch.Tensor, camera: Camera) -> Projection:
     are culled: they get finite values, negative extents and zero gradients.
     """
     x, y, z, *rest = geometry.t().contiguous().unbind(0)
-    point = _to_camera((x, y, z), camera)
+    point = to_camera((x, y, z), camera)
     inside = point[2] > NEAR
     depths = torch.where(inside, point[2], 1.0)
     slope_x, slope_y = point[0] / depths, point[1] / depths
     rows = _jacobian_rows(slope_x, slope_y, depths, camera)
-    columns, scales = _rotation_columns(*rest[3:7]), (exp(rest[0]), exp(rest[1]), exp(rest[2]))
+    columns, scales = rotation_columns(*rest[3:7]), (exp(rest[0]), exp(rest[1]), exp(rest[2]))
     conic = _conic(_axes(rows[0], columns, scales), _axes(rows[1], columns, scales))
     means2d = torch.stack(
         [
@@ -80,7 +80,8 @@ def footprint(
     return extents, radii
 
 
-def _to_camera(point: Vector, camera: Camera) -> Vector:
+def to_camera(point: Vector, camera: Camera) -> Vector:
+    """World points in camera space."""
     x, y, z = (_dot(_floats(camera.rotation[k]), point) + float(camera.translation[k]) for k in range(3))
     return x, y, z
 
@@ -108,9 +109,10 @@ def _axes(row: Vector, columns: tuple[Vector, Vector, Vector], scales: Vector) -
     return x, y, z
 
 
-def _rotation_columns(
+def rotation_columns(
     w: torch.Tensor, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor
 ) -> tuple[Vector, Vector, Vector]:
+    """Columns of the rotation of quaternions wxyz, which need not be normalised."""
     norm = torch.sqrt((w * w + x * x + y * y + z * z).clamp_min(1e-24))
     w, x, y, z = w / norm, x / norm, y / norm, z / norm
     return (

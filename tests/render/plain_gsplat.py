@@ -1,4 +1,4 @@
-"""gsplat's three calls as plain torch operations on any device: what the adapter is tested against without a GPU.
+"""gsplat's calls as plain torch operations on any device: what the adapter is tested against without a GPU.
 
 Shapes, argument order and meaning are gsplat's (1.5.3 and 1.6.0); one image per call.
 """
@@ -68,6 +68,47 @@ class PlainGsplat:
             lines.append(torch.cat(line, dim=1))
         whole = torch.cat(lines, dim=0)[:image_height, :image_width]
         return whole[None, ..., :3], whole[None, ..., 3:]
+
+    def rasterize_to_pixels_2dgs(
+        self, means2d, ray_transforms, colors, opacities, normals, densify, image_width, image_height, tile_size,
+        isect_offsets, flatten_ids, backgrounds=None, masks=None, packed=False, absgrad=False, distloss=False,
+    ):  # fmt: skip
+        self._called("rasterize_to_pixels_2dgs")
+        rows, channels = means2d.shape[1], colors.shape[2]
+        assert (ray_transforms.shape, normals.shape, densify.shape) == ((1, rows, 3, 3), (1, rows, 3), (1, rows, 2))
+        assert (colors.shape, opacities.shape, backgrounds.shape) == ((1, rows, 8), (1, rows), (1, 8))
+        starts = [*isect_offsets.view(-1).tolist(), len(flatten_ids)]
+        columns, lines = isect_offsets.shape[2], []
+        for y in range(isect_offsets.shape[1]):
+            line = []
+            for x in range(columns):
+                listed = flatten_ids[starts[y * columns + x] : starts[y * columns + x + 1]].long()
+                inputs = (v[0, listed] for v in (means2d, ray_transforms, colors, opacities, normals))
+                line.append(self._surfel_tile(*inputs, x, y, tile_size, backgrounds[0]))
+            lines.append(torch.cat(line, dim=1))
+        whole = torch.cat(lines, dim=0)[None, :image_height, :image_width]
+        colours, alpha, normal, median = whole.split([channels, 1, 3, 1], dim=3)
+        return colours, alpha, normal, torch.zeros_like(alpha), median
+
+    def _surfel_tile(self, mean, m, colours, opacity, normals, x, y, size, background):
+        ys, xs = torch.meshgrid(torch.arange(size) + 0.5 + y * size, torch.arange(size) + 0.5 + x * size, indexing="ij")
+        px, py = xs.reshape(1, -1, 1).double(), ys.reshape(1, -1, 1).double()
+        mean, m, colours, opacity, normals = (v.double() for v in (mean, m, colours, opacity, normals))
+        cross = torch.linalg.cross(px * m[:, None, 2] - m[:, None, 0], py * m[:, None, 2] - m[:, None, 1])
+        u, v = cross[..., 0] / cross[..., 2], cross[..., 1] / cross[..., 2]
+        dx, dy = mean[:, :1] - px[..., 0], mean[:, 1:] - py[..., 0]
+        raw = opacity[:, None] * torch.exp(-0.5 * torch.minimum(u * u + v * v, 2.0 * (dx * dx + dy * dy)))
+        alpha = torch.where(raw >= LOW, raw.clamp(max=HIGH), 0.0)
+        alpha = torch.where(torch.cumprod(1.0 - alpha, 0) > STOP, alpha, 0.0)
+        after = torch.cat([torch.ones_like(px[..., 0]), torch.cumprod(1.0 - alpha, 0)])
+        weight, last = alpha * after[:-1], after[-1]
+        colour = torch.einsum("vp,vc->pc", weight, colours) + last[:, None] * background
+        normal = torch.einsum("vp,vc->pc", weight, normals)
+        above = (weight > 0) & (after[:-1] > 0.5)
+        chosen = (torch.arange(1, len(mean) + 1)[:, None] * above).amax(0) if len(mean) else torch.zeros(size * size)
+        depth = torch.cat([colours.new_zeros(1), colours[:, -1]])
+        median = depth[chosen.long()]
+        return torch.cat([colour, 1.0 - last[:, None], normal, median[:, None]], dim=1).view(size, size, -1).float()
 
     def _tile(self, means2d, conics, colors, opacities, listed, x, y, size, background):
         ys, xs = torch.meshgrid(torch.arange(size) + 0.5 + y * size, torch.arange(size) + 0.5 + x * size, indexing="ij")

@@ -19,6 +19,7 @@ from pipelines.render.cull import cull_packed
 from tests.render.backends import differences, render, scene
 from tests.render.plain_gsplat import PlainGsplat
 from tests.render.scenes import make_camera
+from tests.render.surfel_backends import compare
 from tests.render.test_cull import ROWS, bounds, cloud
 from tests.render.test_ssim import pair
 
@@ -44,6 +45,17 @@ def test_images_and_gradients_are_those_of_the_cpu_renderer(rows, seed, width, h
     print(rows, found)
     assert found["pixels"] <= 0.01 and found["alpha"] <= 0.01, found
     assert found["loss"] <= 1e-3 and found["geometry"] <= 2e-2 and found["sh"] <= 2e-2, found
+
+
+@needs_gsplat
+@pytest.mark.parametrize(("rows", "seed", "width", "height"), [(300, 1, 128, 96), (2000, 2, 250, 131), (1, 3, 16, 16)])
+def test_surfels_are_those_of_the_cpu_renderer(rows, seed, width, height, device) -> None:
+    from pipelines.render.gsplat import GsplatSurfelRenderer
+
+    found = compare(GsplatSurfelRenderer(), rows, seed, width, height, device)
+    print(rows, found)
+    assert max(found[name] for name in ("image", "alpha", "normal")) <= 0.01, found
+    assert max(found[name] for name in ("geometry", "sh", "statistic")) <= 2e-2, found
 
 
 @needs_gsplat

@@ -57,6 +57,46 @@ class Library(Protocol):
         ...
 
 
+class SurfelLibrary(Library, Protocol):
+    """And the one of 2DGS."""
+
+    def rasterize_to_pixels_2dgs(
+        self,
+        means2d: torch.Tensor,
+        ray_transforms: torch.Tensor,
+        colors: torch.Tensor,
+        opacities: torch.Tensor,
+        normals: torch.Tensor,
+        densify: torch.Tensor,
+        image_width: int,
+        image_height: int,
+        tile_size: int,
+        isect_offsets: torch.Tensor,
+        flatten_ids: torch.Tensor,
+        backgrounds: torch.Tensor | None = None,
+        *,
+        distloss: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Colours [I, H, W, C], alphas [I, H, W, 1], normals [I, H, W, 3], distortion and median [I, H, W, 1].
+
+        ray_transforms: [I, N, 3, 3], from (u, v, 1) on a surfel to image coordinates times depth. The last channel of
+        the colours is what the median is taken of; a number of channels that is no power of two is padded behind it.
+        """
+        ...
+
+
+def load_surfels() -> SurfelLibrary:
+    """As `load`, for a gsplat that also has 2DGS."""
+    library: Any = load()
+    if not callable(getattr(library, "rasterize_to_pixels_2dgs", None)):
+        raise InputError(
+            f"The installed gsplat has no rasterize_to_pixels_2dgs, which pipeline=2dgs renders with on a device. "
+            f"Install another with {INSTALL}."
+        )
+    found: SurfelLibrary = library
+    return found
+
+
 def load() -> Library:
     """gsplat, if it is installed, new enough, and there is a device for it. Raises InputError that says what is
     missing. Its kernels are compiled on first use where the package was installed without them."""
