@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.config.resolve import NO_NUMBER
+from harness.config.resolve import identity_of
 from harness.store.identity import code_version
 from harness.store.schema import Label, Result, Seeds
 from harness.store.store import CellStore
@@ -36,14 +36,12 @@ def result(
     arm, repeat = pair.cells[index]
     run = {"arm": arm, "repeat": repeat}
     settings = dict(pair.settings)
-    scene = {k: v for k, v in settings["scene"].items() if k != "path"}
-    engine = {k: v for k, v in settings["engine"].items() if k not in NO_NUMBER}
     cell = samples.cell(
         arm,
         repeat,
         sequence=tuple(a for a, _ in pair.cells),
         config={**settings, **run},
-        identity={**settings, "scene": scene, "engine": engine, **run},
+        identity={**identity_of(settings), **run},
         manifest=MANIFEST,
         label=Label.MEASURED,
         seeds=Seeds(run=settings["seed"], jitter=repeat),
