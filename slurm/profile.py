@@ -91,7 +91,7 @@ class ClusterProfile:
             key="engine.ranks",
             value=engine["ranks"],
             expected=f"a multiple of ranks_per_node, which profile {self.name} sets to {per_node}",
-            advice="Nodes with different numbers of ranks would be compared with themselves.",
+            advice="Choose either so that every node has as many ranks as the others.",
         )
         made = Layout(nodes=engine["ranks"] // per_node, per_node=per_node, cpus=self.cpus_per_rank,
                       rendezvous=self.rendezvous, ports=self.ports)  # fmt: skip

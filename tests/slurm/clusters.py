@@ -38,9 +38,11 @@ def cluster_or_skip(
 
 
 @contextmanager
-def connected(folder: Path, monkeypatch: pytest.MonkeyPatch, *, accounting: bool = False) -> Iterator[TestCluster]:
+def connected(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, cpus: int = 2, accounting: bool = False
+) -> Iterator[TestCluster]:
     """A cluster that this process and its jobs talk to."""
-    with cluster_or_skip(folder, submitit=True, accounting=accounting) as cluster:
+    with cluster_or_skip(folder, submitit=True, cpus=cpus, accounting=accounting) as cluster:
         for name, value in cluster.environment.items():
             monkeypatch.setenv(name, value)
         path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)

@@ -8,15 +8,17 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
 
 from harness.cli import main
 from slurm.commands import submit_app
-from slurm.states import job_states
 from slurm.submission import submissions
+from slurm.testcluster import TestCluster
 from tests.slurm.clusters import TINY, assert_all_done_once, command, connected, finished, logs, words
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -24,52 +26,50 @@ PATIENCE = 1500.0
 both = pytest.mark.parametrize("accounting", [False, True], ids=["scontrol", "sacct"])
 
 
-def running_on(nodes: set[str], out: Path) -> None:
-    """Wait until a pair runs on each of these nodes and its ranks have started on its cells."""
-    (made,) = submissions(out)
-    deadline = time.monotonic() + 600
-    while time.monotonic() < deadline:
-        states = job_states(made.jobs.values()).values()
-        there = {s.nodes for s in states if s.state == "RUNNING"} >= nodes
-        if there and ranks(out) and len(list(out.glob("cells/*/pair"))) >= 4 * len(nodes):
-            return
-        time.sleep(0.5)
-    pytest.fail(logs(out))
+@contextlib.contextmanager
+def caught(folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, *, accounting: bool) -> Iterator[Caught]:
+    """A study of two pairs on two nodes of a core each, its ranks stopped at their start: so none can be too quick."""
+    with connected(folder, monkeypatch, cpus=1, accounting=accounting) as cluster:
+        assert command(submit_app, *words(out, 4, 1)) == 0
+        ranks: dict[str, psutil.Process] = {}
+        deadline = time.monotonic() + 600
+        while set(ranks) != {"n1", "n2"}:
+            assert time.monotonic() < deadline, f"{ranks}\n{logs(out)}"
+            for process in psutil.process_iter():
+                with contextlib.suppress(psutil.Error):
+                    line = " ".join(process.cmdline())
+                    if "harness.run.worker" in line and str(out) in line:
+                        process.send_signal(signal.SIGSTOP)
+                        ranks[process.environ()["SLURMD_NODENAME"]] = process
+            time.sleep(0.2)
+        yield Caught(cluster, ranks)
 
 
-def ranks(out: Path) -> list[psutil.Process]:
-    """Rank processes whose records go there."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            line = " ".join(process.cmdline())
-            if "harness.run.worker" in line and str(out) in line:
-                found.append(process)
-    return found
+class Caught(NamedTuple):
+    """A cluster, and the stopped rank of the pair on each node."""
+
+    cluster: TestCluster
+    ranks: dict[str, psutil.Process]
 
 
 @both
 def test_a_lost_node(accounting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     out = tmp_path / "runs"
-    with connected(tmp_path / "cluster", monkeypatch, accounting=accounting) as cluster:
-        assert command(submit_app, *words(out, 6, 1)) == 0
-        running_on({"n1", "n2"}, out)
+    with caught(tmp_path / "cluster", out, monkeypatch, accounting=accounting) as (cluster, ranks):
         cluster.kill_node("n2")
+        ranks["n1"].send_signal(signal.SIGCONT)
         printed = finished(out, capsys, PATIENCE)
-        assert "NODE_FAIL" in printed, printed
+        assert printed.count("NODE_FAIL") == 1, printed
         assert_all_done_once(out)
     again = submissions(out)
-    assert [s.attempt for s in again] == [1, 2]
-    assert len(again[1].jobs) == 1
+    assert [(s.attempt, len(s.jobs)) for s in again] == [(1, 2), (2, 1)]
     assert again[0].folder != again[1].folder
 
 
 @both
 def test_preempted_pairs(accounting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     out = tmp_path / "runs"
-    with connected(tmp_path / "cluster", monkeypatch, accounting=accounting) as cluster:
-        assert command(submit_app, *words(out, 6, 1)) == 0
-        running_on({"n1", "n2"}, out)
+    with caught(tmp_path / "cluster", out, monkeypatch, accounting=accounting) as (cluster, _):
         urgent = ["-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null"]
         cluster.run("sbatch", *urgent, "--wrap", "sleep 2")
         printed = finished(out, capsys, PATIENCE)
@@ -80,15 +80,12 @@ def test_preempted_pairs(accounting: bool, tmp_path: Path, monkeypatch: pytest.M
 
 @both
 def test_a_time_limit(accounting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    """One of two pairs hangs, here because its rank is stopped, and runs into its limit."""
+    """One of two pairs hangs and runs into its limit."""
     out = tmp_path / "runs"
-    with connected(tmp_path / "cluster", monkeypatch, accounting=accounting) as cluster:
-        assert command(submit_app, *words(out, 6, 1)) == 0
-        running_on({"n1"}, out)
-        stopped = ranks(out)[0]
-        stopped.send_signal(signal.SIGSTOP)
-        job = stopped.environ()["SLURM_JOB_ID"]
+    with caught(tmp_path / "cluster", out, monkeypatch, accounting=accounting) as (cluster, ranks):
+        job = ranks["n2"].environ()["SLURM_JOB_ID"]
         cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")
+        ranks["n1"].send_signal(signal.SIGCONT)
         printed = finished(out, capsys, PATIENCE)
         assert printed.count("TIMEOUT") == 1, printed
         assert_all_done_once(out)
