@@ -62,7 +62,7 @@ def test_every_study_of_a_scale_is_in_it() -> None:
     ("data", "says"),
     [
         ({}, "parts is written as"),
-        ({"parts": {"a": {"study": "smoke"}}}, "minutes above 0"),
+        ({"parts": {"a": {"minutes": 1}}}, "a study or a benchmark"),
         ({"parts": {"a": {"study": "smoke", "minutes": 0}}}, "minutes above 0"),
         ({"parts": {"a": {"study": "smoke", "benchmark": "planner", "minutes": 1}}}, "a study or a benchmark"),
         ({"parts": {"a": {"study": "smoke", "minutes": 1, "hours": 2}}}, "a study or a benchmark"),
