@@ -20,7 +20,8 @@ from paper_figs.registry import EXHIBITS
 from tests.study.studies import plan, record
 
 MOST_MINUTES = {"smoke": 20.0, "laptop": 360.0}
-WITHOUT = {"paper": {"city", "scaling"}}  # ranks of one pair on several nodes, and shards on GPUs, are not built
+# Ranks of one pair on several nodes, shards and the gate on GPUs are not built.
+WITHOUT = {"paper": {"city", "scaling", "tau"}}
 
 
 @pytest.fixture(autouse=True)
