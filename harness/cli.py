@@ -111,9 +111,13 @@ def _reproduce(
     if dry_run:
         print(_announcement(config))
         return 0
+    from harness.report.committed import committed_lines
     from harness.run.headline import run_headline
 
-    return run_headline(config, refresh=refresh)
+    code = run_headline(config, refresh=refresh)
+    for line in committed_lines():
+        print(line)
+    return code
 
 
 def _run_study(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from harness.report.caption import MEANING, STRUCTURAL_LIMIT
 from harness.store.schema import Label
-from paper_figs.cells import Cells, Pair
+from paper_figs.cells import ON_DEVICE, Cells, Pair
 from paper_figs.exhibit import Exhibit, Study
 from paper_figs.tidy import number
 
@@ -26,6 +26,7 @@ def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:
         *_interval(frame, pairs),
         *_labels(frame),
         *_stand_in(pairs),
+        *_on_device(pairs),
         *_structural(pairs),
         *_failed(pairs),
         f"Commit {', '.join(sorted({c for text in frame['commit'] for c in text.split(', ')}))}.",
@@ -103,6 +104,12 @@ def _stand_in(pairs: Sequence[Pair]) -> Iterator[str]:
         yield f"Prices of {', '.join(prices)}, link {', '.join(links)}: files with sources, nothing was timed here."
     elif pairs:
         yield f"Link {', '.join(links)}."
+
+
+def _on_device(pairs: Sequence[Pair]) -> Iterator[str]:
+    switched = sorted({arm for pair in pairs for arm in pair.sequence if arm.endswith(ON_DEVICE)})
+    if switched:
+        yield f"On the device, arms ran as {', '.join(switched)}."
 
 
 def _structural(pairs: Sequence[Pair]) -> Iterator[str]:

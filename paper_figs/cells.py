@@ -31,6 +31,7 @@ from harness.study.states import pair_states
 from odin.errors import InputError
 
 PAIRS = "pairs.json"
+ON_DEVICE = ":audit=0:dispatch=static"
 NAMES = {"3dgs": "3DGS", "2dgs": "2DGS", "taminggs": "TamingGS", "dashgs": "DashGS", "grendel": "Grendel"}
 SCALES = ("smoke", "laptop", "paper")
 
@@ -59,7 +60,7 @@ class Pair:
 
     def numbers(self, arm: str) -> Numbers | None:
         """What an arm shows against `barrier`; None where it did not run or failed a gate."""
-        return next((row.numbers for row in self._rows if row.arm == arm), None)
+        return next((row.numbers for row in self._rows if row.arm == self.called(arm)), None)
 
     @property
     def limit(self) -> float | None:
@@ -87,7 +88,12 @@ class Pair:
 
     def result(self, arm: str) -> Result | None:
         """The record of the first finished run of an arm."""
-        return next((r for r in self.results if r.cell.arm == arm and r.measurement is not None), None)
+        own = self.called(arm)
+        return next((r for r in self.results if r.cell.arm == own and r.measurement is not None), None)
+
+    def called(self, arm: str) -> str:
+        """The arm's name in this sequence: on a device it may stand there with what a device needs switched off."""
+        return arm + ON_DEVICE if arm not in self.sequence and arm + ON_DEVICE in self.sequence else arm
 
     def frames(self, arm: str) -> tuple[pd.DataFrame, pd.DataFrame] | None:
         """Timeline and steps of the first finished run of an arm, if its files are there."""

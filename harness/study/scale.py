@@ -96,7 +96,8 @@ def _part(scale: str, name: str, entry: Any) -> Part:
     minutes = entry.get("minutes") if known else 0
     if minutes is not None and not (isinstance(minutes, int | float) and minutes > 0):
         raise InputError(
-            f"Scale {scale}, part {name}: names a study or a benchmark, minutes above 0 if any; not {shown(entry)}."
+            f"Scale {scale}, part {name}: it names a study or a benchmark, and minutes above 0 if any; not "
+            f"{shown(entry)}."
         )
     return Part(
         name=str(name),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -110,6 +111,13 @@ def test_records_can_move_and_plans_are_not_needed(cells: Cells, tmp_path: Path)
     assert all(str(cells.root) not in p.read_text() for p in moved.glob(f"studies/*/{PAIRS}"))
     (exhibit,) = exhibits(["fig9"])
     assert exhibit.rows(Cells(moved)).equals(exhibit.rows(cells))
+
+
+def test_an_arm_of_a_device_stands_for_its_own(cells: Cells) -> None:
+    pair = cells.pairs("timeline")[0]
+    switched = replace(pair, sequence=("barrier", "predicted:audit=0:dispatch=static"))
+    assert switched.called("predicted") == "predicted:audit=0:dispatch=static"
+    assert pair.called("predicted") == "predicted" and pair.called("throughput") == "throughput"
 
 
 def test_roles() -> None:

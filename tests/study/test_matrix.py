@@ -107,7 +107,8 @@ def test_a_wrong_word_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in STUDIES.glob("*.yaml")))
-def test_committed_studies_expand(name: str) -> None:
+def test_committed_studies_expand(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODIN_DATA", str(tmp_path))  # paths are not looked at before a run
     file = load_study(name)
     assert file.about
     assert StudyPlan.of(name, expand_study(file)).pairs
