@@ -31,7 +31,6 @@ from pipelines.reference.morton import morton_codes
 from pipelines.reference.settings import Settings
 from pipelines.reference.threedgs import GaussianSplatting
 from pipelines.render.protocol import Projection
-from pipelines.render.vjp import pull_back
 
 # What travels of a projected row: centre, conic, opacity, colour, depth, extents. Its gradient: the first nine.
 MEANS, CONICS, OPACITIES, RGB, DEPTHS, EXTENTS = (
@@ -178,8 +177,8 @@ class GrendelSplatting(GaussianSplatting):
 
     def return_colours(self, frame: OwnedView, gradient: torch.Tensor) -> NDArray[np.float32]:
         """See MixedRecipe; the view direction's share is kept for the geometry."""
-        sh, direction = pull_back(
-            [frame.rgb], [gradient[:, RGB].contiguous()], [frame.sh, frame.sent_geometry], allow_unused=True
+        sh, direction = torch.autograd.grad(
+            frame.rgb, [frame.sh, frame.sent_geometry], gradient[:, RGB].contiguous(), allow_unused=True
         )
         frame.direction_gradient = direction
         return sh.numpy()
@@ -191,7 +190,7 @@ class GrendelSplatting(GaussianSplatting):
         back = [torch.zeros_like(tensor) for tensor in inputs]
         for full, columns in zip(back, (MEANS, CONICS, OPACITIES), strict=True):
             full[kept] = gradient[:, columns].reshape(len(kept), *full.shape[1:])
-        (geometry,) = pull_back(inputs, back, [frame.geometry])
+        (geometry,) = torch.autograd.grad(inputs, [frame.geometry], back)
         geometry = geometry[kept]
         if frame.direction_gradient is not None:
             geometry = geometry + frame.direction_gradient
