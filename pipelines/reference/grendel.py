@@ -48,7 +48,6 @@ from pipelines.reference.redistribute import Deal, Redistribution, Rule, fullnes
 from pipelines.reference.settings import Settings
 from pipelines.reference.threedgs import GaussianSplatting
 from pipelines.render.cpu import bands
-from pipelines.render.vjp import pull_back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,8 +190,8 @@ class GrendelSplatting(GaussianSplatting):
 
     def return_colours(self, frame: OwnedView, gradient: torch.Tensor) -> NDArray[np.float32]:
         """See MixedRecipe; the view direction's share is kept for the geometry."""
-        sh, direction = pull_back(
-            [frame.rgb], [gradient[:, RGB].contiguous()], [frame.sh, frame.sent_geometry], allow_unused=True
+        sh, direction = torch.autograd.grad(
+            frame.rgb, [frame.sh, frame.sent_geometry], gradient[:, RGB].contiguous(), allow_unused=True
         )
         frame.direction_gradient = direction
         return sh.numpy()
@@ -204,7 +203,7 @@ class GrendelSplatting(GaussianSplatting):
         back = [torch.zeros_like(tensor) for tensor in inputs]
         for full, columns in zip(back, (MEANS, CONICS, OPACITIES), strict=True):
             full[kept] = gradient[:, columns].reshape(len(kept), *full.shape[1:])
-        (geometry,) = pull_back(inputs, back, [frame.geometry])
+        (geometry,) = torch.autograd.grad(inputs, [frame.geometry], back)
         geometry = geometry[kept]
         if frame.direction_gradient is not None:
             geometry = geometry + frame.direction_gradient

@@ -37,7 +37,6 @@ from pipelines.reference.schedule import StructuralSchedule, position_lr, struct
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
 from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection, Renderer
-from pipelines.render.vjp import pull_back
 
 LAYOUT = ColumnLayout(
     groups=(
@@ -213,8 +212,8 @@ class GaussianSplatting:
     def backward_colours(self, frame: GaussianFrame) -> Rows:
         """SH gradient, float32 [M, 48]; the view direction's share is kept for the geometry."""
         assert frame.rgb is not None and frame.sh is not None and frame.gradients is not None
-        sh, direction = pull_back(
-            [frame.rgb], [frame.gradients.rgb], [frame.sh, frame.geometry], retain_graph=True, allow_unused=True
+        sh, direction = torch.autograd.grad(
+            frame.rgb, [frame.sh, frame.geometry], frame.gradients.rgb, retain_graph=True, allow_unused=True
         )
         frame.direction_gradient = direction
         return self.place.array(sh)
@@ -223,10 +222,10 @@ class GaussianSplatting:
         """Geometry gradient, float32 [M, 11]; gathers densification statistics on the way."""
         projection, gradients = frame.projection, frame.gradients
         assert gradients is not None
-        (geometry,) = pull_back(
+        (geometry,) = torch.autograd.grad(
             [projection.means2d, projection.conics, projection.opacities],
-            [gradients.means2d, gradients.conics, gradients.opacities],
             [frame.geometry],
+            [gradients.means2d, gradients.conics, gradients.opacities],
         )
         if frame.direction_gradient is not None:
             geometry = geometry + frame.direction_gradient

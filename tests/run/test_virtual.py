@@ -59,9 +59,14 @@ def run(workload: Workload, name: str) -> tuple[list[list[tuple]], list[Trajecto
     return [entries for entries, _, _ in ranks], [trajectory for _, trajectory, _ in ranks], ranks[0][2]
 
 
+@pytest.fixture(scope="module")
+def quality(workload: Workload) -> tuple[list[list[tuple]], list[Trajectory], str]:
+    return run(workload, "quality")
+
+
 @pytest.mark.parametrize("name", ["quality", "quality:early=off", "quality:groups=off", "barrier-planned"])
-def test_a_retimed_arm_has_the_timeline_of_the_arm_that_is_run(workload: Workload, name: str) -> None:
-    _, trajectories, state = run(workload, "quality")
+def test_a_retimed_arm_has_the_timeline_of_the_arm_that_is_run(workload: Workload, quality: tuple, name: str) -> None:
+    _, trajectories, state = quality
     expected, _, same = run(workload, name)
     assert same == state
     retimed = retime(workload, arm(name), LINK, lambda t: NominalKeeper(price), trajectories)
@@ -138,8 +143,8 @@ def test_a_retimed_record_is_that_of_a_run(tmp_path: Path) -> None:
     assert timed["quality", 0][0].measurement.memory.tables == 1
 
 
-def test_two_runs_have_equal_timelines(workload: Workload) -> None:
-    assert run(workload, "quality")[0] == run(workload, "quality")[0]
+def test_two_runs_have_equal_timelines(workload: Workload, quality: tuple) -> None:
+    assert run(workload, "quality")[0] == quality[0]
 
 
 def test_a_study_on_the_virtual_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

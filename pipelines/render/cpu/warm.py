@@ -15,7 +15,6 @@ from pipelines.render.cpu.renderer import CpuRenderer
 from pipelines.render.cull import cull_packed
 from pipelines.render.protocol import Renderer
 from pipelines.render.ssim import l1_dssim
-from pipelines.render.vjp import pull_back
 
 
 def warm_up() -> None:
@@ -43,10 +42,9 @@ def warm_up() -> None:
     blended = renderer.blend(projection, bins, rgb, camera, torch.zeros(3))
     _, grad_image = l1_dssim(blended.image, torch.zeros(16, 16, 3))
     grads = renderer.blend_backward(projection, bins, rgb, blended, grad_image)
-    pull_back(
+    torch.autograd.backward(
         [projection.means2d, projection.conics, projection.opacities, rgb],
         [grads.means2d, grads.conics, grads.opacities, grads.rgb],
-        [geometry, sh],
     )
 
 
