@@ -21,6 +21,7 @@ def _plain(value: Any) -> Any:
 
 # Settings of the engine that are no part of a cell's identity.
 NO_NUMBER = ("timeout_s", "padding_reserve", "realtime")
+SAS_WEIGHS_NOTHING = (("sas", "default"), ("coupling_limit", None), ("memory", "none"))
 
 
 def resolved(config: Config) -> dict[str, Any]:
@@ -48,4 +49,6 @@ def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`identity`, from what `resolved` gave; `settings` stays as it is."""
     scene = {key: value for key, value in settings["scene"].items() if key != "path"}
     engine = {key: value for key, value in settings["engine"].items() if key not in NO_NUMBER}
-    return {**settings, "scene": scene, "engine": engine}
+    # What SAS weighs came later than the first records; at its default it changes no number and no id.
+    study = {key: value for key, value in settings["study"].items() if (key, value) not in SAS_WEIGHS_NOTHING}
+    return {**settings, "scene": scene, "engine": engine, "study": study}
