@@ -1,4 +1,4 @@
-"""Windows that SAS keeps blocking reach training: they are waited for, recorded with their reason, and change no bit."""
+"""Windows that SAS keeps blocking are waited for in training and recorded with their reason; they change no bit."""
 
 from __future__ import annotations
 
