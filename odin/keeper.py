@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from odin.clock import sleep_until
@@ -56,6 +56,25 @@ class Entry:
     cpu: float = 0.0
 
 
+class _Timed:
+    """Times one phase. A class, because a generator as a context manager takes twice as long to enter and leave, and a
+    step has some 25 phases; a phase that fails is not entered."""
+
+    __slots__ = ("_close", "_cpu", "_phase", "_start", "_work")
+
+    def __init__(self, close: Callable[[Phase, Work, float, float, float], None], phase: Phase, work: Work) -> None:
+        self._close, self._phase, self._work = close, phase, work
+
+    def __enter__(self) -> Work:
+        self._start, self._cpu = time.monotonic(), time.thread_time()
+        return self._work
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if failed is None:
+            cpu = time.thread_time() - self._cpu
+            self._close(self._phase, self._work, self._start, time.monotonic(), cpu)
+
+
 class Keeper:
     """Wall-clock time keeping: records what really happened."""
 
@@ -89,20 +108,16 @@ class Keeper:
         finally:
             self._counted_as = outer
 
-    @contextmanager
-    def phase(self, phase: Phase, *, rows: int = 0, pixels: int = 0) -> Iterator[Work]:
+    def phase(self, phase: Phase, *, rows: int = 0, pixels: int = 0) -> AbstractContextManager[Work]:
         """Time a phase. Work that is known only afterwards is set on the yielded object."""
-        work = Work(rows=rows, pixels=pixels)
-        start, cpu = time.monotonic(), time.thread_time()
-        yield work
-        self._close(phase, work, start, time.monotonic(), time.thread_time() - cpu)
+        return _Timed(self._close, phase, Work(rows=rows, pixels=pixels))
 
     def _close(self, phase: Phase, work: Work, start: float, end: float, cpu: float) -> None:
         self._add("phase", phase.value, self._counted_as or phase.category, start, end, work=work, cpu=cpu)
 
     def _add(self, kind: str, name: str, category: Category, start: float, end: float, **more: object) -> None:
-        fields = {"step": self.step, "kind": kind, "name": name, "category": category.value}
-        self.entries.append(Entry(**fields, start=start, end=end, **more))  # type: ignore[arg-type]
+        entry = Entry(step=self.step, kind=kind, name=name, category=category.value, start=start, end=end, **more)  # type: ignore[arg-type]
+        self.entries.append(entry)
 
     def join(self) -> float:
         """The moment at which this rank joins the collective it is about to launch."""

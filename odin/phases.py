@@ -50,12 +50,15 @@ class Phase(Enum):
     @property
     def category(self) -> Category:
         """What this phase counts as."""
-        if self in _ODIN:
-            return Category.ODIN
-        return Category.STRUCTURAL if self in _STRUCTURAL else Category.USEFUL
+        return self._category
+
+    _category: Category  # of each member; filled in below, because looking a member up in a set calls Python code
 
 
 _STRUCTURAL = frozenset({Phase.SCORE, Phase.DENSIFY, Phase.EVENT, Phase.SLOTS, Phase.REPLICAS, Phase.DDP_WRAP})
 _ODIN = frozenset(
     {Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT, Phase.GATE, Phase.AUDIT, Phase.DISPATCH}
 )
+for _phase in Phase:
+    _structural = Category.STRUCTURAL if _phase in _STRUCTURAL else Category.USEFUL
+    _phase._category = Category.ODIN if _phase in _ODIN else _structural

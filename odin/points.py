@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 
 class Kind(Enum):
@@ -37,16 +38,19 @@ COLOURS = Point(Kind.COLOURS)
 CLOSE = Point(Kind.CLOSE)
 
 
+@cache
 def geometry(position: int) -> Point:
     """p1: before the position-th views are projected."""
     return Point(Kind.GEOMETRY, position)
 
 
+@cache
 def colour(position: int) -> Point:
     """p1': before the position-th views are blended."""
     return Point(Kind.COLOUR, position)
 
 
+@cache
 def view_done(position: int) -> Point:
     """After the position-th view's projection backward."""
     return Point(Kind.VIEW, position)

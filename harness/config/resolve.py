@@ -24,6 +24,7 @@ NO_NUMBER = ("timeout_s", "padding_reserve", "realtime")
 # Settings that came later than published records. Where they are null, or as it was before, nothing has changed, and
 # those records keep their ids.
 LATER = ("redistribute_every", "redistribute_above", "balance")
+AS_BEFORE = (("protocol", "inria"), ("sas", "default"), ("coupling_limit", None), ("memory", "none"))
 
 
 def resolved(config: Config) -> dict[str, Any]:
@@ -52,5 +53,5 @@ def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     scene = {key: value for key, value in settings["scene"].items() if key != "path"}
     engine = {key: value for key, value in settings["engine"].items() if key not in NO_NUMBER}
     pipeline = {k: v for k, v in settings["pipeline"].items() if v is not None or k not in LATER}
-    study = {k: v for k, v in settings["study"].items() if (k, v) != ("protocol", "inria")}
+    study = {k: v for k, v in settings["study"].items() if (k, v) not in AS_BEFORE}
     return {**settings, "scene": scene, "engine": engine, "pipeline": pipeline, "study": study}

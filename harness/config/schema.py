@@ -10,8 +10,10 @@ from math import isfinite
 
 from harness.config.checks import expect, expect_at_least, expect_one_of
 from harness.config.pipeline import Pipeline
+from harness.config.sizes import read_bytes
 from odin.arms import MIXED, Waits, arm
 from odin.device.objection import device_objection
+from odin.errors import InputError
 
 PROCEDURAL_SCENES = ("city", "falsifier", "orbit", "rooms")
 DEVICES = ("cpu", "cuda")
@@ -20,6 +22,7 @@ REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which nee
 COMMITTED_COMPUTE = ("rtx4090",)
 CLUSTERS = ("rtx4090-pcie4", "rtx4090-pcie4+erdma160")
 FITTED_LINKS = ("fig1-2dgs", "fig1-3dgs", "fig1-dash", "fig1-taming")
+PAPER_COUPLING = 0.2  # limit of sas=paper where none is given
 MOST_RANKS = 16
 MOST_SPREAD = 64  # GPUs, on one node or several, and threads of the virtual engine
 MOST_STEPS = 10_000_000  # far above any run; keeps view counts inside the int32 of a plan
@@ -281,6 +284,10 @@ class Study:
     mirrored: run the arms a second time in reverse, which cancels drift and gives the noise floor
     regions:  K of the planner's partition (lowered where the scene has too few views)
     protocol: how quality is measured, `inria` or `nerf` (`harness.measure.quality`); one table has one protocol
+    sas:      which windows stay blocking beside those of structural events (D§4): "default" by the memory budget,
+              "paper" also above the coupling limit
+    coupling_limit: of sas=paper: largest coupling that a candidate window may have; null is 0.2
+    memory:   what overlap may keep alive beyond a synchronized trainer's state, e.g. 200MB; "none" is no limit
     """
 
     name: str = "headline"
@@ -288,6 +295,9 @@ class Study:
     mirrored: bool = True
     regions: int = 4
     protocol: str = "inria"
+    sas: str = "default"
+    coupling_limit: float | None = None
+    memory: str = "none"
 
     def __post_init__(self) -> None:
         expect_one_of(self.name, ("headline",), key="study.name")
@@ -302,6 +312,29 @@ class Study:
             advice="mirrored=true already runs every arm twice; for example arms=[barrier,quality].",
         )
         expect_at_least(1, key="study.regions", value=self.regions, most=4096, advice="The paper's K is 4.")
+        expect_one_of(self.sas, ("default", "paper"), key="sas")
+        expect(
+            self.coupling_limit is None or 0 <= self.coupling_limit <= 1,
+            key="coupling_limit",
+            value=self.coupling_limit,
+            expected="a number from 0 to 1",
+            advice="It is a Jaccard similarity; 1 blocks nothing.",
+        )
+        if self.coupling_limit is not None and self.sas != "paper":
+            raise InputError("coupling_limit is only used by sas=paper. Add sas=paper, or leave coupling_limit out.")
+        read_bytes("memory", self.memory)
+
+    @property
+    def largest_coupling(self) -> float | None:
+        """Coupling above which a window stays blocking; None: none is too strong."""
+        if self.sas != "paper":
+            return None
+        return PAPER_COUPLING if self.coupling_limit is None else self.coupling_limit
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Bytes that overlap may keep alive; None: no limit."""
+        return read_bytes("memory", self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +397,13 @@ class Config:
             expected=f"arms of mixed parallelism with pipeline={self.pipeline.name}",
             advice="Owners exchange projected rows, not gradients of a whole table; use barrier, barrier-planned, "
             "quality, throughput or predicted.",
+        )
+        expect(
+            not self.pipeline.sharded or self.study.memory_bytes is None,
+            key="memory",
+            value=self.study.memory,
+            expected=f"memory=none with pipeline={self.pipeline.name}",
+            advice="What overlap keeps alive is known for a whole table on every rank, not for the shard of an owner.",
         )
         self._check_profiles()
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.run.windows import full_graph
 from harness.run.workload import Workload
-from odin.planner import Frusta, LocalityGraph, frustum_graph, locality_graph
+from odin.planner import Frusta, LocalityGraph
 from odin.tracks import Tracks
 
 
@@ -26,24 +27,15 @@ class TrainingViews:
 
     def full_graph(self) -> LocalityGraph:
         """The coupling with all its edges, by tracks or, where there are none, by frusta."""
-        if len(self.tracks.views):
-            return locality_graph(self.tracks, top_k=None)
-        return frustum_graph(self.frusta, top_k=None)
+        return full_graph(self.tracks, self.frusta)
 
 
 def training_views(workload: Workload) -> TrainingViews:
     """The training views of a workload."""
-    capture = workload.capture
-    cameras = [capture.cameras[i] for i in capture.train]
-    centres = np.stack([camera.centre for camera in cameras])
+    capture, frusta = workload.capture, workload.frusta
     return TrainingViews(
-        tracks=capture.tracks.restrict(capture.train),
-        centres=centres,
-        frusta=Frusta(
-            centres=centres,
-            rotations=np.stack([camera.rotation for camera in cameras]),
-            tan_x=np.array([camera.tan_x for camera in cameras]),
-            tan_y=np.array([camera.tan_y for camera in cameras]),
-        ),
-        names=tuple(camera.name for camera in cameras),
+        tracks=workload.tracks,
+        centres=frusta.centres,
+        frusta=frusta,
+        names=tuple(capture.cameras[i].name for i in capture.train),
     )

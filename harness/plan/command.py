@@ -22,7 +22,7 @@ def run_plan(config: Config, settings: PlanSettings) -> int:
     profile = profile_path(settings, Path(config.out))
     workload = load_workload(config, progress=_say)
     views = training_views(workload)
-    planned = make(workload, views, settings, profile, _say)
+    planned = make(workload, views, profile, _say)
     folder = Path(config.out) / "plans" / f"{workload.capture.name}-{planned.plan.digest()}"
     path = folder / "plan.json"
     write_plan(
@@ -30,7 +30,7 @@ def run_plan(config: Config, settings: PlanSettings) -> int:
     )
     _say("drawing")
     pictures = write_pictures(_pictured(planned, config.seed), folder)
-    for line in report(planned, settings):
+    for line in report(planned):
         print(line)
     print(f"Plan: {path}, pictures: {', '.join(str(p) for p in pictures if p.suffix == '.png')}")
     return 0

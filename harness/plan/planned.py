@@ -16,11 +16,10 @@ from harness.plan.capture import TrainingViews
 from harness.plan.conflicts import Conflict, conflicts, view_rows
 from harness.plan.durations import Durations, durations
 from harness.plan.orders import NamedQuality, compare_orders
-from harness.plan.settings import PlanSettings
 from harness.progress import Progress
+from harness.run.windows import at_every_window, live_bytes
 from harness.run.workload import Workload
 from odin.arms import arm
-from odin.memory import Sizes, shadow_memory
 from odin.plan import Plan
 from odin.planner import LocalityGraph, partition
 from odin.planner.parallelism import DATA_PARALLEL
@@ -38,7 +37,8 @@ class Planned:
     label:     int32 [V], region of every view; empty where the order has no regions
     couplings: float64 [S-1], largest coupling across each window, on the full graph
     columns:   column groups and their widths
-    live_bytes: what overlap keeps alive beyond a synchronized trainer's state, at most
+    live_bytes: what overlap keeps alive beyond a synchronized trainer's state, at most; memory_budget: what it may,
+                None is no limit
     blocking_s, candidate_s: predicted seconds per step, candidates with the mean window's conflicts
     """
 
@@ -53,6 +53,7 @@ class Planned:
     view_rows: NDArray[np.int64]
     columns: tuple[tuple[str, int], ...]
     live_bytes: int
+    memory_budget: int | None
     blocking_s: float
     candidate_s: float
 
@@ -60,7 +61,6 @@ class Planned:
 def make(
     workload: Workload,
     views: TrainingViews,
-    settings: PlanSettings,
     profile: Path | None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Planned:
@@ -72,7 +72,7 @@ def make(
     """
     config = workload.config
     tell("planning")
-    plan = workload.plan(arm(PLANNED))
+    plan = workload.plan_for(arm(PLANNED), workload.settings, config.scale.steps)
     used = int(plan.provenance["regions_used"])
     graph = views.full_graph()
     recipe = workload.recipe()
@@ -83,13 +83,13 @@ def make(
     blocking_s = step_seconds(DATA_PARALLEL, prices.of_blocking_step(), candidate=False)
     candidate = [step_seconds(DATA_PARALLEL, c.seconds(prices), candidate=True) for c in found]
     couplings = window_couplings(graph, plan)
-    live = shadow_memory(_sizes(recipe, plan)).extra
+    live = live_bytes(recipe.table, plan)
     evidence = Evidence(
-        live_bytes=np.full(plan.steps - 1, live),
-        memory_budget=settings.memory,
+        live_bytes=at_every_window(plan, live),
+        memory_budget=config.study.memory_bytes,
         gain=_gains(plan, found, _saved(prices, blocking_s, candidate)) if prices.priced else None,
         coupling=couplings,
-        coupling_limit=settings.coupling_limit if settings.sas == "paper" else None,
+        coupling_limit=config.study.largest_coupling,
     )
     return Planned(
         name=workload.capture.name,
@@ -103,6 +103,7 @@ def make(
         view_rows=rows_of_views,
         columns=tuple((group.name, group.width) for group in recipe.table.layout.groups),
         live_bytes=live,
+        memory_budget=config.study.memory_bytes,
         blocking_s=blocking_s,
         candidate_s=float(np.mean(candidate)) if candidate else blocking_s,
     )
@@ -134,8 +135,3 @@ def _gains(plan: Plan, found: Sequence[Conflict], gain: NDArray[np.float64]) -> 
         # Between two of them the border is half way.
         gains[candidate] = gain[np.searchsorted((looked_at[1:] + looked_at[:-1]) / 2, candidate)]
     return gains
-
-
-def _sizes(recipe: GaussianSplatting, plan: Plan) -> Sizes:
-    layout = recipe.table.layout
-    return Sizes(rows=len(recipe.table), columns=layout.columns, groups=len(layout.groups), batch=plan.global_batch)

@@ -8,11 +8,10 @@ import numpy as np
 
 from harness.plan.conflicts import MOST_WINDOWS
 from harness.plan.planned import Planned
-from harness.plan.settings import PlanSettings
 from odin.planner.sas import reason_counts, reasons
 
 
-def report(planned: Planned, settings: PlanSettings) -> Iterator[str]:
+def report(planned: Planned) -> Iterator[str]:
     """What `odin-bench plan` prints, line by line."""
     yield from _head(planned)
     yield ""
@@ -20,7 +19,7 @@ def report(planned: Planned, settings: PlanSettings) -> Iterator[str]:
     yield ""
     yield from _orders(planned)
     yield ""
-    yield from _windows(planned, settings)
+    yield from _windows(planned)
     yield ""
     yield from _conflicts(planned)
     yield ""
@@ -64,7 +63,7 @@ def _orders(planned: Planned) -> Iterator[str]:
     yield from table(("order", "mean", "uncoupled windows", ""), rows)
 
 
-def _windows(planned: Planned, settings: PlanSettings) -> Iterator[str]:
+def _windows(planned: Planned) -> Iterator[str]:
     plan = planned.plan
     count, candidates = plan.steps - 1, int((plan.blocking == 0).sum())
     yield f"windows: {candidates} of {count} are candidates, {count - candidates} stay blocking"
@@ -73,7 +72,7 @@ def _windows(planned: Planned, settings: PlanSettings) -> Iterator[str]:
         yield f"  blocking, {word}: {times} (after step {_some(where)})"
     yield f"  evaluated: {plan.provenance['sas']}"
     live = planned.live_bytes / 1e6
-    limit = "" if settings.memory is None else f" of {settings.memory / 1e6:.4g} MB allowed"
+    limit = "" if planned.memory_budget is None else f" of {planned.memory_budget / 1e6:.4g} MB allowed"
     yield f"  live state of an open window: at most {live:.4g} MB beyond a synchronized trainer's{limit}, initial model"
 
 

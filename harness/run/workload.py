@@ -8,11 +8,14 @@ import numpy as np
 
 from harness.config import Config
 from harness.config.pipeline import OWN_KEYS
+from harness.run.windows import at_every_window, full_graph, live_bytes
 from harness.scenes import load_scene
 from harness.scenes.spec import Progress, SceneSpec
 from odin.arms import Arm
 from odin.plan import Plan
 from odin.planner import Frusta, build_plan
+from odin.planner.sas import Evidence, window_couplings, with_windows
+from odin.tracks import Tracks
 from odin.warm import warm_up_rows
 from pipelines.backend import CPU, Backend
 from pipelines.capture import Capture
@@ -68,16 +71,42 @@ class Workload:
         return self.family.build(self.capture, settings, self.backend, steps=steps, batch=batch)
 
     def plan(self, arm: Arm) -> Plan:
-        """The views of every step under the arm's order, with structural windows blocking."""
-        return self.plan_for(arm, self.settings, self.config.scale.steps)
+        """The views of every step under the arm's order, with the windows that SAS keeps blocking.
+
+        Arms of one order share one plan. One that waits anyway, as `without-SAS`, waits at every window alike.
+        """
+        plan, study = self.plan_for(arm, self.settings, self.config.scale.steps), self.config.study
+        memory, limit = study.memory_bytes, study.largest_coupling
+        if memory is None and limit is None:
+            return plan
+        live = None if memory is None else at_every_window(plan, live_bytes(self.recipe().table, plan))
+        coupling = None if limit is None else window_couplings(full_graph(self.tracks, self.frusta), plan)
+        evidence = Evidence(live_bytes=live, memory_budget=memory, coupling=coupling, coupling_limit=limit)
+        return with_windows(plan, evidence)
+
+    @property
+    def tracks(self) -> Tracks:
+        """Tracks of the training views."""
+        return self.capture.tracks.restrict(self.capture.train)
+
+    @property
+    def frusta(self) -> Frusta:
+        """What the training views look at."""
+        cameras = [self.capture.cameras[i] for i in self.capture.train]
+        return Frusta(
+            centres=np.stack([c.centre for c in cameras]),
+            rotations=np.stack([c.rotation for c in cameras]),
+            tan_x=np.array([c.tan_x for c in cameras]),
+            tan_y=np.array([c.tan_y for c in cameras]),
+        )
 
     def plan_for(self, arm: Arm, settings: Settings, steps: int) -> Plan:
-        """`plan` for other settings or another length."""
-        engine, cameras = self.config.engine, [self.capture.cameras[i] for i in self.capture.train]
+        """The order alone, for any settings and length: only structural windows are blocking."""
+        engine, frusta = self.config.engine, self.frusta
         schedule = self.family.schedule(settings, steps, engine.global_batch)
         return build_plan(
-            tracks=self.capture.tracks.restrict(self.capture.train),
-            centres=np.stack([c.centre for c in cameras]),
+            tracks=self.tracks,
+            centres=frusta.centres,
             order=arm.order.value,
             ranks=engine.ranks,
             views_per_unit=engine.views_per_unit,
@@ -85,12 +114,7 @@ class Workload:
             regions=self.config.study.regions,
             seed=self.config.seed,
             structural_after=schedule.boundaries(),
-            frusta=Frusta(
-                centres=np.stack([c.centre for c in cameras]),
-                rotations=np.stack([c.rotation for c in cameras]),
-                tan_x=np.array([c.tan_x for c in cameras]),
-                tan_y=np.array([c.tan_y for c in cameras]),
-            ),
+            frusta=frusta,
         )
 
 

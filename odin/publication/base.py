@@ -64,6 +64,7 @@ class Publication(ABC):
         self._specs: Sequence[SegmentSpec] = ()
         self._own_rows: list[NDArray[np.int32]] = []
         self._ahead: dict[int, Scopes] = {}  # step → scopes of its own views, asked for where the host runs ahead
+        self._bounds: dict[tuple[int, int], tuple[float, float]] = {}  # (step, t) → `_moves`, asked for by two steps
 
     runs_ahead = False  # nothing is waited for inside a step, so a rank may be up to a step ahead of another
 
@@ -81,7 +82,7 @@ class Publication(ABC):
         if not self.ledger.fits(len(table)):
             with self.keeper.phase(Phase.SLOTS, rows=len(table)):
                 self.ledger.resize(len(table), table.slot_layout)
-        self._ahead = {}
+        self._ahead, self._bounds = {}, {}
         if self.dispatcher is not None:
             self.dispatcher.reset()
 
@@ -242,8 +243,11 @@ class Publication(ABC):
 
     def _moves(self, step: int, t: int) -> tuple[float, float]:
         """Bounds on the movement of centres and log-scales in one update."""
-        bound = selective_bound(t) if self.recipe.table.selective else adam_bound(t)
-        return self.recipe.displacement(step, bound)
+        if (step, t) not in self._bounds:
+            bound = selective_bound(t) if self.recipe.table.selective else adam_bound(t)
+            self._bounds[step, t] = self.recipe.displacement(step, bound)
+            self._bounds.pop((step - 2, t - 2), None)
+        return self._bounds[step, t]
 
     def _partition(self, step: int, specs: Sequence[SegmentSpec]) -> None:
         """Lay the step's slot out. Segments of its early launches are entered into the ledger at their points."""

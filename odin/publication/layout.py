@@ -135,7 +135,8 @@ class _Sorted:
         unit = cutting.unit
         self.unit, self.needs = unit, unit + 3
         table = _labels(unit, cutting.early != 0)
-        self._ids, self._starts = sort_rows(classes.last, classes.need, table, unit * self.needs)
+        self._ids, starts = sort_rows(classes.last, classes.need, table, unit * self.needs)
+        self._starts = starts.tolist()
         self.outside = self._with_need(unit + 2)
         self.delayed = self._with_need(unit)
         self.early, self.left = self._split(cutting)
@@ -160,6 +161,9 @@ class _Sorted:
             for need in range(self.needs):
                 mine = self.rows(ready, need)
                 stays = cutting.chunks > 0 and need == self.unit
+                if room is None and not stays:  # all of them
+                    early[ready].append(mine)
+                    continue
                 fits = 0 if stays else len(mine) if room is None else min(room, len(mine))
                 room = None if room is None else room - fits
                 early[ready].append(mine[:fits])
@@ -178,15 +182,15 @@ def _joined(parts: list[Ids]) -> Ids:
 @cache
 def _labels(unit: int, early: bool) -> NDArray[np.uint8] | NDArray[np.uint16]:
     """Class of a row by (last, need), [256, 256]; without `early` every row is ready last."""
-    needs = unit + 3
-    table = np.zeros((256, 256), np.uint8 if unit * needs <= 256 else np.uint16)  # units of 15 views and more
-    for last in range(256):
-        outside = last == NONE
-        ready = (0 if outside else min(last, unit - 1)) if early else unit - 1
-        for need in range(256):
-            place = unit if need == DELAYED else min(need, unit + 1)
-            table[last, need] = ready * needs + (unit + 2 if outside else place)
-    return table
+    needs, byte = unit + 3, np.arange(256)
+    ready = np.minimum(byte, unit - 1) if early else np.full(256, unit - 1)
+    place = np.minimum(byte, unit + 1)
+    place[DELAYED] = unit
+    table = ready[:, None] * needs + place
+    table[NONE] = (0 if early else (unit - 1) * needs) + unit + 2
+    if unit * needs > 256:  # units of 15 views and more
+        return table.astype(np.uint16)
+    return table.astype(np.uint8)
 
 
 @njit(nogil=True, cache=True)

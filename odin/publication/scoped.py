@@ -8,7 +8,7 @@ has to wait for, and where (`classes`). All of this is replicated: no rank-local
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class ScopedPublication(Publication):
         super().__init__(*args, **more)
         self._scopes: dict[int, Bits] = {}  # step → packed scopes of its views in unit order, [B, K]
         self._written: dict[int, Bits] = {}  # step → W⁺, [K]
-        self._sizes: dict[int, tuple[NDArray[np.int64], int]] = {}  # step → rows in each of its scopes [B], and in W⁺
+        self._sizes: dict[int, tuple[list[int], int]] = {}  # step → rows in each of its scopes [B], and in W⁺
         self._asked: dict[int, Scopes] = {}  # step → scopes that the host has not taken yet
         self._uncut = NOWHERE
         self._hazards: Hazards | None = None
@@ -50,7 +50,7 @@ class ScopedPublication(Publication):
         self._scopes, self._written, self._sizes = {}, {}, {}
         self._asked, self._uncut = {}, NOWHERE
         if step < self.plan.steps:
-            self._scope(step, Inflation.none(len(self.recipe.table)))
+            self._scope(step, lambda: Inflation.none(len(self.recipe.table)))
             self._scope_successor(step, self.recipe.table.t + 1)
 
     def open(self, step: int) -> None:
@@ -94,8 +94,8 @@ class ScopedPublication(Publication):
         arm, table, unit = self.arm, self.recipe.table, self.plan.views_per_unit
         (sizes, _), rows = self._sizes[step], len(table)
         row_bytes = 4 * table.slot_layout.columns
-        early = self.budget.early_rows(int(sizes.sum()) / self.plan.ranks, unit, rows * row_bytes, row_bytes)
-        last_views = int(sizes[unit - 1 :: unit].min())
+        early = self.budget.early_rows(sum(sizes) / self.plan.ranks, unit, rows * row_bytes, row_bytes)
+        last_views = min(sizes[unit - 1 :: unit])
         colour_bytes = 4 * sum(group.width for group in table.layout.groups[1:])
         return Cutting(
             unit=unit,
@@ -182,29 +182,37 @@ class ScopedPublication(Publication):
         """Scopes of C at p0 of A: A's update is outstanding where its zero step was not taken, B's on every row."""
         if self.blocked(step + 1):
             return
-        shift_b, growth_b = self._moves(step + 1, update.t + 1)
-        shift_a, growth_a = self._moves(step, update.t)
-        level = np.ones(len(self.recipe.table), np.uint8)
-        level[self._cut.outside] = 0
-        inflation = Inflation(
-            level=level,
-            shift=np.array([shift_b, shift_a + shift_b]),
-            growth=np.array([growth_b, growth_a + growth_b]),
-        )
+
+        def inflation() -> Inflation:
+            shift_b, growth_b = self._moves(step + 1, update.t + 1)
+            shift_a, growth_a = self._moves(step, update.t)
+            level = np.ones(len(self.recipe.table), np.uint8)
+            level[self._cut.outside] = 0
+            return Inflation(
+                level=level,
+                shift=np.array([shift_b, shift_a + shift_b]),
+                growth=np.array([growth_b, growth_a + growth_b]),
+            )
+
         self._scope(step + 2, inflation)
 
     def _scope_successor(self, step: int, t: int) -> None:
         """Scopes of the step after `step`, from published state: only `step`'s own update is outstanding."""
         if self.blocked(step):
             return
-        shift, growth = self._moves(step, t)
-        level = np.zeros(len(self.recipe.table), np.uint8)
-        self._scope(step + 1, Inflation(level=level, shift=np.array([shift]), growth=np.array([growth])))
 
-    def _scope(self, step: int, inflation: Inflation) -> None:
-        views = [int(v) for v in self.plan.views(step)]
+        def inflation() -> Inflation:
+            shift, growth = self._moves(step, t)
+            level = np.zeros(len(self.recipe.table), np.uint8)
+            return Inflation(level=level, shift=np.array([shift]), growth=np.array([growth]))
+
+        self._scope(step + 1, inflation)
+
+    def _scope(self, step: int, inflation: Callable[[], Inflation]) -> None:
+        """Scopes of a step within an inflation, whose making is part of the phase."""
+        views = self.plan.views(step).tolist()
         with self.keeper.phase(Phase.SCOPES, rows=len(self.recipe.table) * len(views)):
-            scopes = self.recipe.scope(views, inflation)
+            scopes = self.recipe.scope(views, inflation())
             if self.recipe.table.host_ahead:
                 self._asked[step] = scopes
             else:
@@ -213,7 +221,7 @@ class ScopedPublication(Publication):
     def _enter(self, step: int, scopes: Scopes) -> None:
         self._scopes[step] = taken(scopes)
         self._written[step], sizes, written = summary(self._scopes[step])
-        self._sizes[step] = (sizes, written)
+        self._sizes[step] = (sizes.tolist(), written)  # of numbers so few, numpy is the slower one
 
     def _take(self, step: int) -> None:
         """From here on the step's scopes are known to the host."""

@@ -25,6 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pipelines.render.conventions import ALPHA_MIN, DILATION, NEAR
+from pipelines.render.prefetch import prefetch
 from pipelines.render.vectors import HELPER, ROW, Vec, dot, exp, log_scales, vec
 from pipelines.render.view import Loaded, load_view
 
@@ -142,6 +143,7 @@ def fill_balls(geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, f
     last, top, highest = geometry.shape[0] - 1, np.uint8(shift.shape[0] - 1), np.uint8(0)
     for j in range(BLOCK):
         i = min(first + j, last)
+        prefetch(geometry, min(i + BLOCK, last))  # loaded while views look at this block
         p = vec(geometry, i)
         a, b, c = log_scales(geometry, i)
         highest, held = max(highest, level[i]), min(level[i], top)

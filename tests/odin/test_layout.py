@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from odin.hazards import NONE
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.points import CLOSE, COLOURS, Kind, colour, geometry, view_done
-from odin.publication.layout import DELAYED, REST, Classes, Cut, Cutting, lay_out, sort_rows
+from odin.publication.layout import DELAYED, REST, Classes, Cut, Cutting, _labels, lay_out, sort_rows
 from odin.segments import two_buckets
 from odin.slot import GradientSlot
 from tests.odin.test_rows import LAYOUT
@@ -215,3 +215,15 @@ def test_rows_are_sorted_stably(rows: int, classes: int, seed: int) -> None:
     assert ids.dtype == np.int32 and np.array_equal(ids, np.argsort(label, kind="stable"))
     assert starts.shape == (classes + 1,) and starts[0] == 0
     assert np.array_equal(np.diff(starts), np.bincount(label, minlength=classes))
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("unit", [1, 2, 3, 14, 15])
+def test_classes_are_those_of_the_definition(unit: int, early: bool) -> None:
+    table = _labels(unit, early)
+    for last in range(256):
+        outside = last == NONE
+        ready = (0 if outside else min(last, unit - 1)) if early else unit - 1
+        for need in range(256):
+            place = unit if need == DELAYED else min(need, unit + 1)
+            assert table[last, need] == ready * (unit + 3) + (unit + 2 if outside else place)

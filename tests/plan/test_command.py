@@ -15,7 +15,7 @@ from harness.plan.conflicts import conflicts
 from harness.plan.document import read_plan
 from harness.plan.orders import annealed_units
 from harness.plan.planned import Planned, make
-from harness.plan.settings import PlanSettings, read_words
+from harness.plan.settings import read_words
 from harness.plan.text import report
 from harness.run.warmup import Calibration
 from harness.run.workload import Workload, load_workload
@@ -46,9 +46,9 @@ def workload() -> Workload:
 
 
 def planned(workload: Workload, *words: str, profile: Path | None = None) -> Planned:
-    config, settings = read_words([*WORDS, *words])
+    config, _ = read_words([*WORDS, *words])
     other = Workload(config=config, capture=workload.capture)
-    return make(other, training_views(other), settings, profile)
+    return make(other, training_views(other), profile)
 
 
 def test_a_capture_from_words_to_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +88,7 @@ def test_every_reason_is_seen(workload: Workload, tmp_path: Path) -> None:
     free = planned(workload, profile=prices)
     assert reason_counts(free.plan) == {"structural event": 2}
     assert free.candidate_s < free.blocking_s
-    assert any("predicted by the phase task graph" in line for line in report(free, PlanSettings()))
+    assert any("predicted by the phase task graph" in line for line in report(free))
     tight = planned(workload, "memory=1B", profile=prices)
     assert reason_counts(tight.plan) == {"memory budget": 19, "structural event": 2}
     # Nothing is transferred, or Odin's own work costs more than it hides.
@@ -138,21 +138,21 @@ def test_scopes_look_as_far_ahead_as_the_runtime(workload: Workload) -> None:
 
 def test_a_capture_without_tracks_says_so(workload: Workload) -> None:
     bare = replace(workload.capture, tracks=Tracks.empty(16))
-    lines = list(report(planned(Workload(config=workload.config, capture=bare)), PlanSettings()))
+    lines = list(report(planned(Workload(config=workload.config, capture=bare))))
     assert any(line.startswith("coupling: no tracks: frustum overlap; full graph") for line in lines)
     assert any(line.startswith("14 views see no track") for line in lines)
 
 
 def test_too_few_views_for_two_regions(workload: Workload) -> None:
-    lines = list(report(planned(workload, "views_per_unit=4"), PlanSettings()))
+    lines = list(report(planned(workload, "views_per_unit=4")))
     assert "note: K 4 → 1: 14 views, 8 per step; below 2 regions the order is random" in lines
     assert "regions: none; the order is random" in lines
 
 
 def test_one_step_has_no_windows(workload: Workload) -> None:
     config = replace(workload.config, scale=replace(workload.config.scale, steps=1))
-    one = make(Workload(config=config, capture=workload.capture), training_views(workload), PlanSettings(), None)
-    lines = list(report(one, PlanSettings()))
+    one = make(Workload(config=config, capture=workload.capture), training_views(workload), None)
+    lines = list(report(one))
     assert "order quality: one step has no windows to judge" in lines
     assert "windows: 0 of 0 are candidates, 0 stay blocking" in lines
 

@@ -16,10 +16,14 @@ def test_words_go_where_they_belong() -> None:
         ["ranks=4", "sas=paper", "coupling_limit=0.1", "memory=1.5MB", "seed=3", "profile=none"]
     )
     assert (config.engine.ranks, config.seed, config.study.name) == (4, 3, "headline")
-    assert settings == PlanSettings(sas="paper", coupling_limit=0.1, memory=1_500_000, profile="none")
-    assert read_words([])[1] == PlanSettings()
-    assert read_words(["memory=12"])[1].memory == 12
-    assert read_words(["memory=none"])[1].memory is None
+    assert settings == PlanSettings(profile="none")
+    assert (config.study.largest_coupling, config.study.memory_bytes) == (0.1, 1_500_000)
+    plain, settings = read_words([])
+    assert settings == PlanSettings()
+    assert plain.study.largest_coupling is None and plain.study.memory_bytes is None
+    assert read_words(["sas=paper"])[0].study.largest_coupling == 0.2
+    assert read_words(["memory=12"])[0].study.memory_bytes == 12
+    assert read_words(["memory=none"])[0].study.memory_bytes is None
 
 
 @pytest.mark.parametrize(
@@ -28,10 +32,11 @@ def test_words_go_where_they_belong() -> None:
         (["sas=papr"], "The nearest one is sas=paper"),
         (["sas=paper", "coupling_limit=2"], "from 0 to 1"),
         (["sas=paper", "coupling_limit=nan"], "from 0 to 1"),
-        (["sas=paper", "coupling_limit=much"], "expected a number"),
+        (["sas=paper", "coupling_limit=much"], "expected a number, or null"),
         (["coupling_limit=0.1"], "only used by sas=paper"),
         (["memory=lots"], "expected a size"),
         (["memory=-1"], "expected a size"),
+        (["memory=1MB", "pipeline=grendel", "arms=barrier"], "memory=none with pipeline=grendel"),
         (["profle=none"], "'profile'"),
         (["rank=2"], "nearest valid one is"),
         (["ranks"], "KEY=VALUE"),

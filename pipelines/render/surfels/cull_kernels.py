@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pipelines.render.conventions import ALPHA_MIN, NEAR
 from pipelines.render.cull_kernels import BLOCK, bound_block
+from pipelines.render.prefetch import prefetch
 from pipelines.render.surfels.conventions import BOUND, LOW_PASS
 from pipelines.render.vectors import HELPER, ROW, Vec, dot, exp, vec
 from pipelines.render.view import Loaded, load_view
@@ -88,6 +89,7 @@ def fill_balls(geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, f
     last = geometry.shape[0] - 1
     for j in range(BLOCK):
         i = min(first + j, last)
+        prefetch(geometry, min(i + BLOCK, last))  # loaded while views look at this block
         x, y, z = vec(geometry, i)
         a, b = np.float64(geometry[i, 3]), np.float64(geometry[i, 4])
         radius, log_scale2 = shift[level[i]], 2.0 * (max(a, b) + growth[level[i]])
