@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 
@@ -25,3 +26,12 @@ class Inflation:
     def none(cls, rows: int) -> Inflation:
         """Everything is published: the plain cull predicate."""
         return cls(level=np.zeros(rows, np.uint8), shift=np.zeros(1), growth=np.zeros(1))
+
+
+@njit(nogil=True, cache=True)
+def levels(rows: int, settled: NDArray) -> NDArray:
+    """Class 0 of the rows `settled` (int32 [R]), class 1 of all others, uint8 [rows]."""
+    level = np.ones(rows, np.uint8)
+    for k in range(np.uint64(settled.shape[0])):
+        level[settled[k]] = 0
+    return level

@@ -129,7 +129,11 @@ def _digest(classes: Classes, cutting: Cutting, segments: Sequence[SegmentSpec])
 
 
 class _Sorted:
-    """Rows by (ready, need). Needs are in link order: positions 0…U-1, delayed, rest, outside W⁺."""
+    """Rows by (ready, need). Needs are in link order: positions 0…U-1, delayed, rest, outside W⁺.
+
+    Rows that leave together are neighbours in the sorted list wherever no budget and no chunk comes between: they are
+    then one block. Fewer blocks are laid out in less time, and a block of all is the blocks of each, row for row.
+    """
 
     def __init__(self, classes: Classes, cutting: Cutting) -> None:
         unit = cutting.unit
@@ -137,17 +141,19 @@ class _Sorted:
         table = _labels(unit, cutting.early != 0)
         self._ids, starts = sort_rows(classes.last, classes.need, table, unit * self.needs)
         self._starts = starts.tolist()
-        self.outside = self._with_need(unit + 2)
-        self.delayed = self._with_need(unit)
+        self.outside = self.rows(0 if cutting.early != 0 else unit - 1, unit + 2)
+        self.delayed = _joined([self.rows(ready, unit) for ready in range(unit)])
         self.early, self.left = self._split(cutting)
+        self.together = cutting.chunks == 0 and cutting.early in (None, 0)
 
     def rows(self, ready: int, need: int) -> Ids:
         """Rows of one class, ascending."""
         at = ready * self.needs + need
         return self._ids[self._starts[at] : self._starts[at + 1]]
 
-    def _with_need(self, need: int) -> Ids:
-        return _joined([self.rows(ready, need) for ready in range(self.unit)])
+    def ready_at(self, ready: int) -> Ids:
+        """Rows of all needs, in link order."""
+        return self._ids[self._starts[ready * self.needs] : self._starts[(ready + 1) * self.needs]]
 
     def _split(self, cutting: Cutting) -> tuple[list[list[Ids]], list[Ids]]:
         """Rows that leave early, by ready and need, as far as they fit; by need, those left for the end."""
@@ -221,15 +227,19 @@ def sort_rows(last: NDArray, need: NDArray, table: NDArray, classes: int) -> tup
 
 def _early(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
     """One segment per view but the last."""
-    return [
-        SegmentSpec(
-            name="early",
-            blocks=tuple(Block(rows=mine, groups=cutting.everything) for mine in by_need if len(mine)),
-            launch=view_done(ready),
-            parts=tuple(p for need, mine in enumerate(by_need) for p in _parts(mine, need, cutting)),
-        )
-        for ready, by_need in enumerate(rows.early)
-    ]
+    segments = []
+    for ready, by_need in enumerate(rows.early):
+        parts: list[Part] = []
+        for need, mine in enumerate(by_need):
+            parts += _parts(mine, need, cutting)
+        taken = [rows.ready_at(ready)] if rows.together else by_need
+        blocks = _blocks(taken, cutting.everything)
+        segments.append(SegmentSpec(name="early", blocks=blocks, launch=view_done(ready), parts=tuple(parts)))
+    return segments
+
+
+def _blocks(taken: Sequence[Ids], groups: tuple[int, ...]) -> tuple[Block, ...]:
+    return tuple([Block(rows=mine, groups=groups) for mine in taken if len(mine)])
 
 
 def _late(rows: _Sorted, cutting: Cutting) -> list[SegmentSpec]:
@@ -271,7 +281,9 @@ def _lead(left: Sequence[Ids], rows: _Sorted, cutting: Cutting) -> tuple[list[Id
         room = None if room is None else room - len(taken)
         led.append(taken)
     groups = (*range(1, cutting.groups), *cutting.visible)
-    blocks = tuple(Block(rows=taken, groups=groups) for taken in led if len(taken))
+    # Rows go to the lead in link order, so that those of all needs are the first of them.
+    together = [rows.ready_at(rows.unit - 1)[: sum(map(len, led))]]
+    blocks = _blocks(together if rows.together else led, groups)
     filled = [j for j in range(rows.unit) if len(led[j])]
     parts = [Part(due=colour(j), rows=led[j], lo=1, hi=cutting.reads) for j in filled]
     parts += [part for j in filled for part in _held(led[j], cutting)]

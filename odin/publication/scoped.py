@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from odin.arriving import Scopes, taken
 from odin.bitmap import row_ids, summary
 from odin.hazards import NONE, Hazards, classify
-from odin.inflation import Inflation
+from odin.inflation import Inflation, levels
 from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.points import CLOSE
@@ -186,10 +186,8 @@ class ScopedPublication(Publication):
         def inflation() -> Inflation:
             shift_b, growth_b = self._moves(step + 1, update.t + 1)
             shift_a, growth_a = self._moves(step, update.t)
-            level = np.ones(len(self.recipe.table), np.uint8)
-            level[self._cut.outside] = 0
             return Inflation(
-                level=level,
+                level=levels(len(self.recipe.table), self._cut.outside),
                 shift=np.array([shift_b, shift_a + shift_b]),
                 growth=np.array([growth_b, growth_a + growth_b]),
             )
