@@ -6,6 +6,7 @@ Legend: N rows, V views.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,11 +76,12 @@ class Watched(ScopedPublication):
         self._centres = (-2, self._centres[1])
         super().restart(step)
 
-    def _scope(self, step: int, inflation: Inflation) -> None:
-        super()._scope(step, inflation)
+    def _scope(self, step: int, inflation: Callable[[], Inflation]) -> None:
+        made = inflation()
+        super()._scope(step, lambda: made)
         rows = len(self.recipe.table)
-        one = replace(inflation, level=np.zeros(rows, np.uint8))
-        kinds = (inflation, Inflation.none(rows), one)
+        one = replace(made, level=np.zeros(rows, np.uint8))
+        kinds = (made, Inflation.none(rows), one)
         self._taken[step] = [unpack(self.recipe.scope(range(VIEWS), kind), rows) for kind in kinds]
 
     def _finish(self, step: int) -> None:
