@@ -87,7 +87,7 @@ class GrendelSettings(Settings):
 class GrendelSplatting(GaussianSplatting):
     """3DGS whose table may be one owner's shard. Until `shard` it is the whole model, and trains data-parallel too.
 
-    ids: int32 [n], places of the shard's rows in the order of all, ascending
+    ids: int32 [n], places of the shard's rows in the order of all, ascending; kept once it is `sharded`
     redistributions: what became of owners at each densification so far
     """
 
@@ -96,6 +96,7 @@ class GrendelSplatting(GaussianSplatting):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.ids = self.table.every_row
+        self.sharded = False
         self.redistributions: list[Redistribution] = []
         self.balance = Balance(getattr(self.settings, "balance", Balance.VIEWS.value))
         self.tile_rows = np.array([bands.tile_rows(camera) for camera in self.cameras], np.int64)
@@ -126,7 +127,7 @@ class GrendelSplatting(GaussianSplatting):
                 f"The scene starts from {len(self.table)} points, which cannot be sharded over {ranks} ranks. Use "
                 "fewer ranks or a scene with more points."
             )
-        part = part_of(len(self.table), rank, ranks)
+        part, self.sharded = part_of(len(self.table), rank, ranks), True
         self._adopt(self.table.parameters[part], self.table.m[part], self.table.v[part], self.ids[part])
 
     def _adopt(self, p: torch.Tensor, m: torch.Tensor, v: torch.Tensor, ids: NDArray[np.int32]) -> None:
@@ -135,12 +136,14 @@ class GrendelSplatting(GaussianSplatting):
         self.statistics = self.place.statistics(len(self.table))
 
     def checkpoint(self, header: Header, statistics: NDArray[np.int64], knowledge: Knowledge) -> Checkpoint:
-        """See GaussianSplatting; with the places of the shard's rows."""
-        return replace(super().checkpoint(header, statistics, knowledge), ids=self.ids)
+        """See GaussianSplatting; with the places of a shard's rows."""
+        made = super().checkpoint(header, statistics, knowledge)
+        return replace(made, ids=self.ids) if self.sharded else made
 
     def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
         """See GaussianSplatting."""
         super().restore(checkpoint, first_rank=first_rank)
+        self.sharded = checkpoint.ids is not None
         self.ids = self.table.every_row if checkpoint.ids is None else checkpoint.ids
 
     def whole(self, owners: Owners) -> GrendelSplatting:

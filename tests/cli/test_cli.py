@@ -226,7 +226,7 @@ def test_report_gets_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(folder)
         return 1
 
-    stand_in(monkeypatch, "harness.report.headline", "report_headline", report)
+    stand_in(monkeypatch, "harness.report.command", "report", report)
     assert main(["report", "some runs"]) == 1
     assert seen == [Path("some runs")]
 

@@ -23,6 +23,7 @@ from pipelines.export import read_ply
 from pipelines.reference.twodgs import SurfelSplatting
 from tests.odin.threads import run_ranks
 from tests.run.test_checkpoints import Stop
+from tests.run.test_checkpoints import END, STOP
 from tests.run.test_checkpoints import train as train_with_checkpoints
 
 TINY = "rooms?views=16&width=48&height=36&points=400"
@@ -70,9 +71,9 @@ def test_resume_equals_the_uninterrupted_run(tmp_path: Path) -> None:
     workload = load_workload(load([*WORDS, *events, "steps=60"]))
     whole = train_with_checkpoints(workload, "quality", tmp_path / "whole.npz")
     with pytest.raises(Stop):
-        train_with_checkpoints(workload, "quality", tmp_path / "cut.npz", stop=40)
+        train_with_checkpoints(workload, "quality", tmp_path / "cut.npz", stop=STOP)
     resumed = train_with_checkpoints(workload, "quality", tmp_path / "cut.npz")
-    assert [r.step for r in resumed[0].records] == list(range(40, 60))
+    assert [r.step for r in resumed[0].records] == list(range(STOP, END))
     assert len({r.recipe.table.digest() for r in (*whole, *resumed)}) == 1
     other = Workload(config=load([f"scene={TINY}", *events, "steps=60"]), capture=workload.capture)
     with pytest.raises(InputError, match="made with pipeline '2dgs'"):

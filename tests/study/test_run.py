@@ -31,7 +31,7 @@ class Engine:
 
         return pair.ids(studies.MANIFEST, code_version()), studies.MANIFEST
 
-    def run_cells(self, config, cells, ids, store, *, refresh, starter):
+    def run_cells(self, config, cells, ids, store, *, refresh, starter, lock):
         pair = self._pair(config)
         self.ran.append(config.seed)
         for index in range(len(cells)):

@@ -141,7 +141,7 @@ def test_one_missing_cell_is_run_alone_where_nothing_is_timed(
         "harness.study.run.identify", lambda config, cells: (pair.ids("5c" * 32, _version()), "5c" * 32)
     )
     monkeypatch.setattr(
-        "harness.study.run.run_cells", lambda config, cells, ids, store: seen.extend(c.arm for c in cells)
+        "harness.study.run.run_cells", lambda config, cells, ids, store, **how: seen.extend(c.arm for c in cells)
     )
     assert run_pair(made, pair) == ""
     assert sorted(seen) == sorted(ran)
