@@ -60,8 +60,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
                 "color": colour((2, 3, 0)[place % 3]), "marker": "^Do"[place % 3], "ls": "-"}  # fmt: skip
             left.plot(counts[own.index], own["value"], ms=4, label=arm or "full replication", **style)
         left.set_xscale("log", base=2)
-        left.set_yscale("log")
-        plain_log(left.yaxis)
+        left.set_ylim(bottom=0)
         left.set_xticks(sorted(set(counts)), [str(k) for k in sorted(set(counts))])
         left.set_xlabel("regions K")
         left.set_ylabel("extra memory, MB (measured)")

@@ -22,9 +22,9 @@ def deltas(pair: Pair, arm: str) -> Iterator[tuple[str, float]]:
             yield metric, ours / theirs - 1.0
 
 
-def decibels(pair: Pair, arm: str) -> float | None:
-    """PSNR of an arm − that of barrier, dB."""
-    own, base = pair.run(arm), pair.run(BASELINE)
+def decibels(pair: Pair, arm: str, baseline: str = BASELINE) -> float | None:
+    """PSNR of an arm − that of the baseline, dB."""
+    own, base = pair.run(arm), pair.run(baseline)
     ours = None if own is None else own.quality_final.psnr.value
     theirs = None if base is None else base.quality_final.psnr.value
     return None if ours is None or theirs is None else ours - theirs

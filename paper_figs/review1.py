@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from harness.plan.drawing import colour
 from paper_figs.cells import Cells
-from paper_figs.drawing import canvas, in_style, legend_outside
+from paper_figs.drawing import canvas, in_style, legend_outside, short
 from paper_figs.exhibit import Need, Table
 from paper_figs.tidy import Rows
 
@@ -57,8 +57,8 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
                     axes.plot(own, [at] * len(own), "o^s"[place], ms=3.5, mfc="none", mec=shade, label=kind)
                     axes.plot([own.median()], [at], "|", ms=9, mew=1.6, color=shade)
             axes.set_title(f"{read} reads", loc="left", fontsize=8)
-            axes.set_xlabel("error of the next step's gradient, % (computed)")
-            axes.set_yticks(range(len(scenes)), scenes)
+            axes.set_yticks(range(len(scenes)), short(scenes))
             axes.set_ylim(len(scenes) - 0.5, -0.5)
+        figure.supxlabel("error of the next step's gradient, % (computed)", fontsize=8)
         legend_outside(figure, panels)
         return figure

@@ -26,13 +26,17 @@ note = (
 )
 needs: tuple[Need, ...] = (Study(role="quality"), Study(role="control"))
 ARMS = ("throughput", "predicted", "barrier-planned")
-CONTROL, BASELINE = "perturbed", "barrier"
+CONTROL, BASELINE, PLANNED = "perturbed", "barrier", "barrier-planned"
 MARGIN = 0.005
 
 
 def rows(cells: Cells) -> pd.DataFrame:
-    """psnr_delta (dB) and quality_delta (PSNR ratio − 1) per scene, densification and arm; worst_psnr_delta; pooled."""
-    found, pooled, worst = Rows(name), dict[str, list[float]](), dict[str, float]()
+    """psnr_delta and worst_psnr_delta (dB) against barrier, psnr_delta_same_order against barrier-planned (its range).
+
+    largest_psnr_delta_fixed: of the latter without densification, the worst scene. Over all pairs with densification:
+    quality_delta (PSNR ratio − 1) and equivalence_bound, the end of its 90 % interval that is farther from 0.
+    """
+    found, pooled, worst, fixed = Rows(name), dict[str, list[float]](), dict[str, float](), dict[str, list[float]]()
     pairs = cells.pairs("quality", "control")
     for (scene, densify), group in _places(pairs).items():
         where = f"{scene}, densification {'on' if densify else 'off'}"
@@ -44,6 +48,12 @@ def rows(cells: Cells) -> pd.DataFrame:
             found.add("psnr_delta", mean, scene=where, arm=arm, n=len(values), unit="dB", **own)
             worst[arm] = min(worst.get(arm, mean), mean)
         for arm in ARMS:
+            same = [d for pair in group if (d := _same_order(pair, arm)) is not None]
+            if same:
+                mean = sum(same) / len(same)
+                own |= {"low": min(same), "high": max(same)}
+                found.add("psnr_delta_same_order", mean, scene=where, arm=arm, n=len(same), unit="dB", **own)
+                fixed.setdefault(arm, []).extend([] if densify else [abs(mean)])
             ratios = [r for pair in group if (r := _ratio(pair, arm)) is not None]
             pooled.setdefault(arm, []).extend(ratios if densify else [])
     own = source(pairs)
@@ -55,7 +65,10 @@ def rows(cells: Cells) -> pd.DataFrame:
             low, high = (None if b.value is None else b.value - 1 for b in (pool.student.low, pool.student.high))
             found.add("quality_delta", pool.geometric - 1, low=low, high=high, arm=arm, n=pool.n, unit="share", **own)
             half = equivalence(ratios, MARGIN, least=2).half_width.value
-            found.add("tost_half_width", half, arm=arm, n=pool.n, unit="share", **own)
+            bound = None if half is None else abs(pool.geometric - 1) + half
+            found.add("equivalence_bound", bound, arm=arm, n=pool.n, unit="share", **own)
+    for arm, means in fixed.items():
+        found.add("largest_psnr_delta_fixed", max(means, default=None), arm=arm, n=max(len(means), 1), unit="dB", **own)
     return found.frame()
 
 
@@ -124,6 +137,11 @@ def _control(pair: Pair, plain: Pair | None) -> float | None:
     ours, theirs = pair.run(BASELINE), plain.run(BASELINE) if plain else None
     values = [None if run is None else run.quality_final.psnr.value for run in (ours, theirs)]
     return None if values[0] is None or values[1] is None else values[0] - values[1]
+
+
+def _same_order(pair: Pair, arm: str) -> float | None:
+    """The PSNR difference from barrier-planned, which trains the same views in the same order, dB."""
+    return None if arm == PLANNED or _perturb(pair) != 0.0 else decibels(pair, arm, PLANNED)
 
 
 def _ratio(pair: Pair, arm: str) -> float | None:
