@@ -22,8 +22,7 @@ from odin.runtime import Runtime
 from pipelines.export import read_ply
 from pipelines.reference.twodgs import SurfelSplatting
 from tests.odin.threads import run_ranks
-from tests.run.test_checkpoints import Stop
-from tests.run.test_checkpoints import END, STOP
+from tests.run.test_checkpoints import END, STOP, Stop
 from tests.run.test_checkpoints import train as train_with_checkpoints
 
 TINY = "rooms?views=16&width=48&height=36&points=400"
