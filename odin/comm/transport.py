@@ -1,6 +1,6 @@
 """What the runtime needs of communication: asynchronous sums that complete in order, with stamps.
 
-Legend: W ranks. All stamps are seconds of one monotonic clock shared by the ranks of a host.
+Legend: W ranks. All stamps are seconds of the rank's own monotonic clock, which ranks of a host share.
 """
 
 from __future__ import annotations

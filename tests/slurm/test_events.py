@@ -83,7 +83,8 @@ def test_a_time_limit(accounting: bool, tmp_path: Path, monkeypatch: pytest.Monk
     """One of two pairs hangs and runs into its limit."""
     out = tmp_path / "runs"
     with caught(tmp_path / "cluster", out, monkeypatch, accounting=accounting) as (cluster, ranks):
-        job = ranks["n2"].environ()["SLURM_JOB_ID"]
+        inside = ranks["n2"].environ()  # the id of an array's last element is also that of the whole array
+        job = f"{inside['SLURM_ARRAY_JOB_ID']}_{inside['SLURM_ARRAY_TASK_ID']}"
         cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")
         ranks["n1"].send_signal(signal.SIGCONT)
         printed = finished(out, capsys, PATIENCE)
