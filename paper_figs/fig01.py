@@ -11,7 +11,7 @@ from paper_figs.cells import Cells, Pair, source
 from paper_figs.drawing import PAPER_MARK, PIPELINES, canvas, in_style, legend_above
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig1"
 title = "Fig. 1: Exposed communication per pipeline, and idle time per rank"
@@ -64,7 +64,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         right.axvspan(100 * (low or 0), 100 * (high or 0), color="0.92", lw=0, zorder=0, label="paper")
         left.set_yticks(range(len(groups)), list(groups))
         left.set_ylim(len(groups) - 0.5, -0.5)
-        kind = " / ".join(sorted(set(rows["label"])))
+        kind = evidence(rows)
         left.set_xlabel(f"exposed transfer, % of a step ({kind})")
         right.set_xlabel(f"idle share of a rank, % ({kind})")
         left.set_xlim(left=0)

@@ -10,7 +10,7 @@ from paper_figs.cells import Cells, over_seeds, source, speedups
 from paper_figs.drawing import PIPELINES, arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig8"
 title = "Fig. 8: Throughput per pipeline and scene"
@@ -68,7 +68,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             axes.set_xticks(range(len(scenes)), short(scenes), rotation=20 if len(scenes) > 4 else 0)
             axes.set_ylim(0, 1.22 * own["value"].max())
         for line in grid:
-            line[0].set_ylabel(f"images/s ({' / '.join(sorted(set(rows['label'])))})")
+            line[0].set_ylabel(f"images/s ({evidence(rows)})")
         legend_outside(figure, [grid.flat[0]])
         return figure
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from paper_figs.cells import Cells, Pair, over_seeds, place, speedups
 from paper_figs.drawing import WIDTH, canvas, dots, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig9"
 title = "Fig. 9: Speedup per scene"
@@ -51,6 +51,6 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             y = scenes.index(row["scene"])
             axes.plot([row["value"]] * 2, [y - 0.4, y + 0.4], "--", color="0.3", lw=0.9, label="limit")
         ratio_axis(axes.xaxis, axes, [*ratios["value"], *limits["value"]])
-        axes.set_xlabel(f"throughput ÷ barrier ({' / '.join(sorted(set(rows['label'])))})")
+        axes.set_xlabel(f"throughput ÷ barrier ({evidence(rows)})")
         legend_above(axes)
         return figure

@@ -10,7 +10,7 @@ from harness.plan.drawing import colour
 from paper_figs.cells import Cells, over_seeds, place, speedups
 from paper_figs.drawing import arm_style, canvas, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig10"
 title = "Fig. 10: Throughput by ranks and global batch B"
@@ -68,7 +68,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.set_xlabel("global batch B")
-        kind = " / ".join(sorted(set(rows["label"])))
+        kind = evidence(rows)
         left.set_ylim(bottom=0)
         left.set_ylabel(f"images/s ({kind})")
         right.set_ylabel(f"throughput ÷ barrier ({kind})")

@@ -10,7 +10,7 @@ from paper_figs import scaling
 from paper_figs.cells import Cells
 from paper_figs.drawing import arm_style, in_style, legend_above, sheet
 from paper_figs.exhibit import Need, Study
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig11"
 title = "Fig. 11: Mixed-parallel scaling"
@@ -45,8 +45,6 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             for key in REGIMES:
                 line = own[own["arm"] == scaling.REGIMES[key]]
                 axes.plot(line["ranks"], line["value"], "-", ms=5, label=scaling.REGIMES[key], **arm_style(key[1]))
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_locator(FixedLocator([1, *counts]))
             axes.set_xscale("log", base=2)
             axes.set_yscale("log", base=2)
             for axis in (axes.xaxis, axes.yaxis):
@@ -54,6 +52,6 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
                 axis.set_minor_locator(NullLocator())
             axes.set_xlabel(f"ranks ({capture.partition('-')[0]})")
-        grid[0][0].set_ylabel(f"throughput ÷ one rank ({' / '.join(sorted(set(rows['label'])))})")
+        grid[0][0].set_ylabel(f"throughput ÷ one rank ({evidence(rows)})")
         legend_above(grid[0][0], 2)
         return figure

@@ -11,7 +11,7 @@ from paper_figs.cells import Cells
 from paper_figs.drawing import PAPER_MARK, WIDTH, canvas, in_style, legend_above, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig12"
 title = "Fig. 12: DDP, Grendel and each with Odin against one rank"
@@ -54,6 +54,6 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(0, 1.14 * max(ideal, rows["value"].max()))
         scene = short([str(rows["scene"].iloc[0])])[0]
-        axes.set_xlabel(f"throughput ÷ one rank, {scene}, W = {ideal} ({' / '.join(sorted(set(rows['label'])))})")
+        axes.set_xlabel(f"throughput ÷ one rank, {scene}, W = {ideal} ({evidence(rows)})")
         legend_above(axes)
         return figure

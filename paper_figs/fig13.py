@@ -10,7 +10,7 @@ from paper_figs.cells import Cells, Pair, over_seeds, place, speedups
 from paper_figs.drawing import arm_style, canvas, dots, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig13"
 title = "Fig. 13: A city on shards, over nodes"
@@ -78,7 +78,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             size, said = 4.5 if filled else 7.5, f"{arm}, {row['quantity'][7:]}"
             right.plot(100 * row["value"], at, ls="none", ms=size, label=said, **look)
         left.set_yticks(range(len(places)), places)
-        kind = " / ".join(sorted(set(rows["label"])))
+        kind = evidence(rows)
         left.set_xlabel(f"throughput ÷ barrier ({kind})")
         right.set_xlabel(f"hidden share of a transfer, % ({kind})")
         legend_above(left, 2)

@@ -12,7 +12,7 @@ from paper_figs.cells import Cells, over_seeds, place, speedups
 from paper_figs.drawing import arm_style, canvas, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig14"
 title = "Fig. 14: Sensitivity to the number of regions K and to τ"
@@ -63,7 +63,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         right.xaxis.set_minor_locator(NullLocator())
         ratio_axis(left.yaxis, left, rows["value"])
         right.axhline(1.0, color="0.3", lw=0.8)
-        left.set_ylabel(f"throughput ÷ barrier ({' / '.join(sorted(set(rows['label'])))})")
+        left.set_ylabel(f"throughput ÷ barrier ({evidence(rows)})")
         legend_above(left, 3)
         return figure
 

@@ -10,7 +10,7 @@ from paper_figs.drawing import arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
 from paper_figs.quality import METRICS, deltas
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig15"
 title = "Fig. 15: Quality differences by global batch"
@@ -63,7 +63,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             axes.set_yticks(range(len(places)), texts)
             axes.set_ylim(len(places) - 0.5, -0.5)
         legend_outside(figure, grid[0])
-        figure.supxlabel(f"evidence: {' / '.join(sorted(set(rows['label'])))}", fontsize=7)
+        figure.supxlabel(f"evidence: {evidence(rows)}", fontsize=7)
         return figure
 
 

@@ -9,7 +9,7 @@ from paper_figs.cells import Cells, over_seeds, place, source, speedups
 from paper_figs.drawing import canvas, dots, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig17"
 title = "Fig. 17: Fallback of the quality-first path"
@@ -63,7 +63,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         dots(right, ratios, "scene", places)
         left.set_xlim(-4, 104)
         ratio_axis(right.xaxis, right, ratios["value"])
-        kind = " / ".join(sorted(set(rows["label"])))
+        kind = evidence(rows)
         left.set_xlabel(f"windows rejected, % ({kind})")
         right.set_xlabel(f"throughput ÷ barrier ({kind})")
         legend_above(left, 3)

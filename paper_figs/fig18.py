@@ -9,7 +9,7 @@ from paper_figs.cells import Cells, over_seeds, place, speedups
 from paper_figs.drawing import canvas, in_style
 from paper_figs.exhibit import Need, Study
 from paper_figs.quality import decibels
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig18"
 title = "Fig. 18: Ablation"
@@ -67,7 +67,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         right.axvline(0, color="0.3", lw=0.8)
         left.set_yticks(range(len(arms)), arms)
         left.set_ylim(len(arms) - 0.5, -0.5)
-        kind = " / ".join(sorted(set(rows["label"])))
+        kind = evidence(rows)
         left.set_xlabel(f"throughput ÷ barrier ({kind})")
         right.set_xlabel(f"test PSNR − barrier's, dB ({kind})")
         return figure

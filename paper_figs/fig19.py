@@ -14,7 +14,7 @@ from paper_figs.cells import Cells, Pair, place
 from paper_figs.drawing import PAPER_MARK, canvas, in_style, legend_above
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "fig19"
 title = "Fig. 19: Where a step goes, and what is hidden"
@@ -83,7 +83,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         right.set_xlim(min(-5.0, 105 * rows.loc[rows["unit"] == "share", "value"].min()), 108)
         left.set_yticks(range(len(arms)), arms)
         left.set_ylim(len(arms) - 0.5, -0.5)
-        kind = " / ".join(sorted(set(rows["label"])))
+        kind = evidence(rows)
         left.set_xlabel(f"ms per step ({kind})")
         right.set_xlabel(f"share hidden, % ({kind})")
         legend_above(left, 3)

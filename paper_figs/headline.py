@@ -9,12 +9,13 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from harness.statistics.ratios import ratios_of
 from paper_figs import fig13, review2, table3
 from paper_figs.cells import Cells, Pair, over_seeds, source, speedups
 from paper_figs.drawing import PAPER_MARK, WIDTH, arm_style, canvas, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
-from paper_figs.tidy import Rows, number
+from paper_figs.tidy import Rows, evidence, number
 
 name = "headline"
 title = "Headline: mean speedup over the matrix"
@@ -175,7 +176,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         ratio_axis(axes.xaxis, axes, shown)
         axes.set_yticks(range(len(means)), list(means["arm"]))
         axes.set_ylim(len(means) - 0.5, -0.5)
-        axes.set_xlabel(f"throughput ÷ barrier ({' / '.join(sorted(set(means['label'])))})")
+        axes.set_xlabel(f"throughput ÷ barrier ({evidence(means)})")
         legend_above(axes, 5)
         return figure
 
@@ -222,7 +223,7 @@ def _means(found: Rows, pairs: Sequence[Pair], quantity: str, *, paper: bool = F
 def _ratio(group: Sequence[Pair], arm: str) -> list[float]:
     """The place's geometric mean over seeds, or nothing."""
     values = speedups(group, arm)
-    return [float(pd.Series(values).map(float).prod() ** (1 / len(values)))] if values else []
+    return [ratios_of(values).geometric] if values else []
 
 
 def _hidden(pairs: Sequence[Pair], arm: str) -> dict[str, list[float]]:

@@ -24,10 +24,14 @@ def deltas(pair: Pair, arm: str) -> Iterator[tuple[str, float]]:
 
 def decibels(pair: Pair, arm: str, baseline: str = BASELINE) -> float | None:
     """PSNR of an arm − that of the baseline, dB."""
-    own, base = pair.run(arm), pair.run(baseline)
-    ours = None if own is None else own.quality_final.psnr.value
-    theirs = None if base is None else base.quality_final.psnr.value
+    ours, theirs = psnr(pair, arm), psnr(pair, baseline)
     return None if ours is None or theirs is None else ours - theirs
+
+
+def psnr(pair: Pair, arm: str) -> float | None:
+    """Mean PSNR of an arm over the test views, dB; None where it has not run or there are no test views."""
+    run = pair.run(arm)
+    return None if run is None else run.quality_final.psnr.value
 
 
 def _value(run: Measurement, metric: str) -> float | None:

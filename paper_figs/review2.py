@@ -13,8 +13,8 @@ from harness.statistics.ratios import equivalence, ratios_of
 from paper_figs.cells import Cells, Pair, source
 from paper_figs.drawing import arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
-from paper_figs.quality import decibels
-from paper_figs.tidy import Rows
+from paper_figs.quality import decibels, psnr
+from paper_figs.tidy import Rows, evidence
 
 name = "review2"
 title = "Review 2: Quality per scene over seeds"
@@ -96,7 +96,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
                     )
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.set_title(f"densification {'on' if densify else 'off'}", loc="left", fontsize=8)
-            axes.set_xlabel(f"test PSNR − barrier's, dB ({' / '.join(sorted(set(rows['label'])))})")
+            axes.set_xlabel(f"test PSNR − barrier's, dB ({evidence(rows)})")
             axes.set_yticks(range(len(scenes)), short(scenes))
             axes.set_ylim(len(scenes) - 0.5, -0.5)
         legend_outside(figure, grid[0])
@@ -134,9 +134,8 @@ def _deltas(group: Sequence[Pair]) -> dict[str, list[float]]:
 
 
 def _control(pair: Pair, plain: Pair | None) -> float | None:
-    ours, theirs = pair.run(BASELINE), plain.run(BASELINE) if plain else None
-    values = [None if run is None else run.quality_final.psnr.value for run in (ours, theirs)]
-    return None if values[0] is None or values[1] is None else values[0] - values[1]
+    ours, theirs = psnr(pair, BASELINE), psnr(plain, BASELINE) if plain else None
+    return None if ours is None or theirs is None else ours - theirs
 
 
 def _same_order(pair: Pair, arm: str) -> float | None:
@@ -147,6 +146,5 @@ def _same_order(pair: Pair, arm: str) -> float | None:
 def _ratio(pair: Pair, arm: str) -> float | None:
     if _perturb(pair) != 0.0:
         return None
-    own, base = pair.run(arm), pair.run(BASELINE)
-    values = [None if run is None else run.quality_final.psnr.value for run in (own, base)]
-    return None if not values[0] or not values[1] else values[0] / values[1]
+    ours, theirs = psnr(pair, arm), psnr(pair, BASELINE)
+    return None if not ours or not theirs else ours / theirs

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from paper_figs.cells import Cells, over_seeds, place, source, speedups
 from paper_figs.drawing import PIPELINES, arm_style, in_style, legend_outside, ratio_axis, sheet, short
 from paper_figs.exhibit import Need, Study
-from paper_figs.tidy import Rows
+from paper_figs.tidy import Rows, evidence
 
 name = "review3"
 title = "Review 3: The ratios behind the mean"
@@ -63,5 +63,5 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             axes.set_yticks(range(len(scenes)), short(scenes))
             axes.set_ylim(len(scenes) - 0.5, -0.5)
         legend_outside(figure, grid[0])
-        figure.supxlabel(f"throughput ÷ barrier ({' / '.join(sorted(set(rows['label'])))})", fontsize=8)
+        figure.supxlabel(f"throughput ÷ barrier ({evidence(rows)})", fontsize=8)
         return figure

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 from matplotlib.figure import Figure
 
+from harness.catalog.scenes import scene_at
 from paper_figs.cells import Cells, source
 from paper_figs.exhibit import Need
 from paper_figs.paper import stated_table
@@ -30,14 +33,27 @@ def rows(cells: Cells) -> pd.DataFrame:
         own = source([pair], scene=pair.scene)
         found.add("initial_primitives", run.primitives.initial, **own)
         found.add("test_views", len(run.quality_final.views), **own)
+    datasets = _datasets(cells)
     real = {pair.scene for pair in cells.every_pair() if pair.real}
     table = stated_table()
     commit = next((pair.commit for pair in cells.every_pair()), "none")
     for row in table[table["exhibit"] == "Table 2"].to_dict("records"):
-        found.add("captures_of_dataset", 0.0, scene=row["scene"], paper=row["value"], label="computed", commit=commit)
+        of_it = float(sum(_compact(dataset) == _compact(row["scene"]) for dataset in datasets))
+        found.add("captures_of_dataset", of_it, scene=row["scene"], paper=row["value"], label="computed", commit=commit)
     found.add("captures_of_photos", len(real), label="computed", commit=commit)
     found.add("captures_procedural", len(seen - real), label="computed", commit=commit)
     return found.frame()
+
+
+def _datasets(cells: Cells) -> list[str]:
+    """Title of the catalog's dataset of every recorded capture that is one of the catalog's."""
+    paths = {str(pair.setting("scene", "path")) for pair in cells.every_pair() if pair.real}
+    return [known.title for path in sorted(paths) if (known := scene_at(Path(path))) is not None]
+
+
+def _compact(title: str) -> str:
+    """A dataset's title as either source writes it, with or without spaces."""
+    return title.replace(" ", "").lower()
 
 
 def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:

@@ -135,6 +135,11 @@ def read_rows(path: Path) -> pd.DataFrame:
 NUMBERS = ("value", "low", "high", "paper")
 
 
+def evidence(rows: pd.DataFrame) -> str:
+    """The kinds of evidence behind these rows, each once, joined by " / "."""
+    return " / ".join(sorted({label for joined in rows["label"] for label in joined.split(" / ")}))
+
+
 def table_of(frame: pd.DataFrame, *, arms: bool = True) -> pd.DataFrame:
     """Rows for a reader: what, where, value with its bounds, the paper's, label; all text."""
     columns = {

@@ -224,7 +224,11 @@ stop() {
     done
   done < <(tac "$DIR/pids")
   net_down
-  if [[ -L $DIR/short ]]; then rm -rf "$(readlink "$DIR/short")"; fi
+  # the link lies in a folder of the user's: only what start has made is deleted
+  if [[ -L $DIR/short ]]; then
+    local made; made=$(readlink "$DIR/short")
+    if [[ $made =~ ^/tmp/odin-[A-Za-z0-9]{6}$ ]]; then rm -rf "$made"; else echo "left alone: $made" >&2; fi
+  fi
   rm -f "$DIR/pids" "$DIR/short"
 }
 

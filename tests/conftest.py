@@ -9,6 +9,7 @@ import pytest
 from hypothesis import Phase, settings
 from platformdirs import user_cache_dir
 
+from harness.catalog.scenes import data_folder
 from harness.store.identity import code_version
 from tests.kernels import compile_together
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
@@ -28,11 +29,6 @@ settings.register_profile(
     "mutants", derandomize=True, deadline=None, max_examples=15, phases=[Phase.generate], report_multiple_bugs=False
 )
 settings.load_profile("ci" if os.environ.get("CI") else "developer")
-
-
-def data_folder() -> Path:
-    """ODIN_DATA, by default ../shared/data beside the repository."""
-    return Path(os.environ.get("ODIN_DATA", ROOT.parent / "shared" / "data"))
 
 
 @pytest.fixture(scope="session")

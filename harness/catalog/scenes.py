@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 
 from harness.config.checks import nearest
+from harness.store.identity import ROOT
 from odin.errors import InputError
 
 FILE = Path(__file__).with_name("catalog.yaml")
 VARIABLE = "ODIN_DATA"
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class CatalogScene:
 
 def data_folder() -> Path:
     """$ODIN_DATA, by default ../shared/data beside the repository."""
-    return Path(os.environ.get(VARIABLE) or REPOSITORY.parent / "shared" / "data").expanduser()
+    return Path(os.environ.get(VARIABLE) or ROOT.parent / "shared" / "data").expanduser()
 
 
 @cache

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from harness.catalog.scenes import data_folder
 from harness.doctor.finding import Finding, ok, warn
 
 MODEL_FILES = ("cameras", "images", "points3D")
 
 
-def captures(repository: Path) -> Finding:
-    """Real captures below ODIN_DATA, by default ../shared/data beside the repository."""
-    folder = Path(os.environ.get("ODIN_DATA") or repository.parent / "shared" / "data")
+def captures() -> Finding:
+    """Real captures in the data folder."""
+    folder = data_folder()
     names = sorted(scene.name for scene in folder.iterdir() if is_capture(scene)) if folder.is_dir() else []
     if names:
         return ok("real captures", f"{', '.join(names)} in {folder}")

@@ -44,7 +44,7 @@ def gsplat() -> str:
         import gsplat as library
     except ImportError as error:
         return f"{found} cannot be imported: {error}"
-    from pipelines.render.gsplat.library import unsuited
+    from pipelines.render.gsplat.binding import unsuited
 
     return unsuited(library) or found
 

@@ -78,6 +78,7 @@ def page(root: Path, results: list[Result], exhibits: list[Shown]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    below = sequences(root)
     made = [one for one in exhibits if not one.missing]
     return environment.get_template(TEMPLATE).render(
         headline=next((one for one in made if one.verdicts), None),
@@ -85,12 +86,12 @@ def page(root: Path, results: list[Result], exhibits: list[Shown]) -> str:
         missing=[one for one in exhibits if one.missing],
         pictures={one.name: picture(root / "figures" / one.picture) for one in made if one.picture},
         captions={one.name: [line for line in one.caption.splitlines() if not line.startswith(FAILED)] for one in made},
-        failed=failed_lines(made, results),
+        failed=failed_lines(made, results, below),
         labels=meanings(results, made),
         origins=origins(results),
         traces=traces(root, results),
         more_traces=max(0, sum(r.measurement is not None for r in results) - MOST_TRACES),
-        sequences=sequences(root),
+        sequences=below,
         folder=root.name,
     )
 
@@ -103,9 +104,18 @@ def picture(path: Path) -> str:
         return ""
 
 
-def failed_lines(made: Iterable[Shown], results: Iterable[Result]) -> list[str]:
-    """Every pair that failed a gate and every cell that failed, each said once."""
+def failed_lines(made: Iterable[Shown], results: Iterable[Result], below: Iterable[Sequence] = ()) -> list[str]:
+    """Every pair that failed a gate and every cell that failed, each said once.
+
+    below: the headlines of single sequences; what failed there is named with its sequence
+    """
     said = [line.removeprefix(FAILED) for one in made for line in one.caption.splitlines() if line.startswith(FAILED)]
+    said += [
+        f"{one.name}: {line.removeprefix(FAILED)}"
+        for one in below
+        for line in one.text.splitlines()
+        if line.startswith(FAILED)
+    ]
     said += [f"{r.cell.scene} {r.cell.arm}, {r.status.value}: {r.reason}" for r in results if r.measurement is None]
     return list(dict.fromkeys(said))
 

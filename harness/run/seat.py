@@ -77,7 +77,7 @@ class HostSeat:
 
 
 class SpreadSeat(HostSeat):
-    """A core of one of several hosts. Nothing is padded there (`harness.run.spread.refuse_emulation`)."""
+    """A core of one of several hosts. Nothing is padded there (`harness.run.emulation.refuse_emulation`)."""
 
     def keeper(self, transport: Transport, price: Price | None) -> Keeper:
         """The wall clock."""

@@ -93,14 +93,14 @@ def test_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODIN_DATA", str(tmp_path))
-    assert data.captures(tmp_path).state is State.WARN
+    assert data.captures().state is State.WARN
     for scene, files in {"whole": data.MODEL_FILES, "half": data.MODEL_FILES[:2]}.items():
         (tmp_path / scene / "sparse" / "0").mkdir(parents=True)
         for name in files:
             (tmp_path / scene / "sparse" / "0" / f"{name}.bin").write_bytes(b"")
-    assert data.captures(tmp_path).found == f"whole in {tmp_path}"
+    assert data.captures().found == f"whole in {tmp_path}"
     monkeypatch.setenv("ODIN_DATA", str(tmp_path / "none"))
-    assert data.captures(tmp_path).state is State.WARN
+    assert data.captures().state is State.WARN
 
 
 def test_lpips(monkeypatch: pytest.MonkeyPatch) -> None:

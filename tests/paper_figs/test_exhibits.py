@@ -120,6 +120,23 @@ def test_an_arm_of_a_device_stands_for_its_own(cells: Cells) -> None:
     assert pair.called("predicted") == "predicted" and pair.called("throughput") == "throughput"
 
 
+def test_captures_of_a_known_dataset_are_counted(monkeypatch: pytest.MonkeyPatch, cells: Cells) -> None:
+    from paper_figs import table2
+
+    places = [Path("data") / name for name in ("mipnerf360/garden", "deepblending/playroom", "own/garden")]
+    pair = cells.pairs("timeline")[0]
+    pairs = []
+    for place in places:
+        result = pair.results[0]
+        scene = {**result.cell.config["scene"], "path": str(place)}
+        cell = result.cell.model_copy(update={"config": {**result.cell.config, "scene": scene}})
+        pairs.append(replace(pair, results=(result.model_copy(update={"cell": cell}),)))
+    monkeypatch.setattr(Cells, "every_pair", lambda self: pairs)
+    rows = table2.rows(cells)
+    counted = rows[rows["quantity"] == "captures_of_dataset"].set_index("scene")["value"].to_dict()
+    assert counted == {"MipNeRF360": 1.0, "Tanks & Temples": 0.0, "DeepBlending": 1.0, "MatrixCity": 0.0}
+
+
 def test_roles() -> None:
     assert [role_of(name) for name in ("smoke-matrix", "laptop-matrix.3dgs", "matrix", "my-matrix")] == [
         "matrix", "matrix", "matrix", "my-matrix",

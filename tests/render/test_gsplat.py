@@ -10,7 +10,7 @@ import torch
 from odin.errors import InputError
 from pipelines.render.cpu import CpuRenderer
 from pipelines.render.gsplat import GsplatRenderer, load
-from pipelines.render.gsplat.library import unsuited
+from pipelines.render.gsplat.binding import unsuited
 from tests.render.backends import differences, render, scene
 from tests.render.plain_gsplat import PlainGsplat
 

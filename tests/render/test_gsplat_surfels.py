@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from odin.errors import InputError
-from pipelines.render.gsplat import GsplatSurfelRenderer, library
+from pipelines.render.gsplat import GsplatSurfelRenderer, binding
 from tests.render.plain_gsplat import PlainGsplat
 from tests.render.scenes import make_camera
 from tests.render.surfel_backends import compare, maps_of, render
@@ -49,6 +49,6 @@ def test_a_superset_of_rows_changes_nothing() -> None:
 
 
 def test_a_gsplat_without_surfels_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "load", lambda: SimpleNamespace(__version__="1.6.0"))
+    monkeypatch.setattr(binding, "load", lambda: SimpleNamespace(__version__="1.6.0"))
     with pytest.raises(InputError, match="no rasterize_to_pixels_2dgs"):
-        library.load_surfels()
+        binding.load_surfels()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -12,7 +13,7 @@ import pytest
 
 from harness.cli import main
 from harness.report.exhibits import INDEX, Shown
-from harness.report.page import write_page
+from harness.report.page import failed_lines, sequences, write_page
 from harness.store.files import write_text
 from harness.store.schema import Result
 from harness.store.store import TRACE, CellStore
@@ -124,6 +125,18 @@ def test_sequences_that_no_study_asked_for_are_on_it(tmp_path: Path) -> None:
     assert main(["report", str(tmp_path)]) == 0
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert len(page.all("img")) == 1 and page.all("pre")
+
+
+def test_a_failed_row_of_such_a_sequence_is_among_what_failed(tmp_path: Path) -> None:
+    """The other sequence of the folder is whole, so the page has the list of what failed from this one alone."""
+    store = CellStore(tmp_path)
+    for result in sequence()[:-1]:
+        store.write_result(result)
+    assert main(["report", str(tmp_path)]) == 1
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    failures = [line for line in failed_lines((), (), sequences(tmp_path)) if "complete" in line]
+    assert failures and all(html.escape(line) in text for line in failures)
+    assert "Nothing: every pair" not in text
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from paper_figs.registry import EXHIBITS
 from tests.study.studies import plan, record
 
 MOST_MINUTES = {"smoke": 20.0, "laptop": 360.0}
-# Ranks of one pair on several nodes, shards and the gate on GPUs are not built.
+# Shards and the gate do not run on a GPU yet.
 WITHOUT = {"paper": {"city", "scaling", "tau"}}
 
 

@@ -21,7 +21,7 @@ from pipelines.render import projection as ewa
 from pipelines.render import sh as harmonics
 from pipelines.render.conventions import TILE, tiles
 from pipelines.render.device_loss import l1_dssim
-from pipelines.render.gsplat.library import Library, load
+from pipelines.render.gsplat.binding import Library, load
 from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection
 
 

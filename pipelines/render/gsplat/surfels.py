@@ -21,7 +21,7 @@ from pipelines.camera import Camera
 from pipelines.render import sh as harmonics
 from pipelines.render.conventions import ALPHA_MIN, NEAR, TILE, tiles
 from pipelines.render.elementwise import exp, log, sigmoid
-from pipelines.render.gsplat.library import SurfelLibrary, load_surfels
+from pipelines.render.gsplat.binding import SurfelLibrary, load_surfels
 from pipelines.render.gsplat.renderer import TileEntries
 from pipelines.render.projection import Vector, rotation_columns, to_camera
 from pipelines.render.protocol import Bins
