@@ -67,6 +67,18 @@ class Breakdown(Record):
         """step − useful, s."""
         return self.step - self.useful
 
+    @property
+    def idle_by_rank(self) -> tuple[float, ...]:
+        """Share (0…1) of its time that each rank waits, [W]: what Fig. 1 shows per GPU."""
+        return tuple(wait / self.step for wait in self.wait_by_rank)
+
+    @property
+    def idle_text(self) -> str:
+        """Mean idle share of the ranks, the least and the most idle one where they differ: "21.2 % (19.8–22.6)"."""
+        shares = [100 * share for share in self.idle_by_rank]
+        low, high = f"{min(shares):.1f}", f"{max(shares):.1f}"
+        return f"{sum(shares) / len(shares):.1f} %" + (f" ({low}–{high})" if low != high else "")
+
 
 class Comparison(Record):
     """An arm against the baseline; shares in 0…1 (negative: the arm loses more than the baseline).

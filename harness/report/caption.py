@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.measure.breakdown import Breakdown
 from harness.measure.statistics import NoiseFloor, typical_time
 from harness.report.reduction import reduction_lines
 from harness.store.record import Reading
 from harness.store.schema import Label, Measurement, Result
 
 STRUCTURAL_LIMIT = 0.05
+PAPER_IDLE = (1.0, 26.0)  # % of a step that a GPU idles, Fig. 1
 
 MEANING = {
     Label.MEASURED: "wall clock of real processes, nothing emulated",
@@ -42,11 +44,29 @@ def caption(
         *_repeats(sequence, len(done), noise),
         *_retimed(done),
         f"Limit (baseline step ÷ mean useful time of its busiest rank): {best.text('.2f', unit='×')}.",
+        idle_line(
+            [
+                (arm, m.breakdown)
+                for arm in dict.fromkeys(sequence)
+                for r, m in done
+                if (r.cell.arm, r.cell.repeat) == (arm, 0)
+            ]
+        ),
         *_structural([m for _, m in done]),
         *_quality([m for _, m in done]),
         *_origin([r for r, _ in done]),
     ]
     return "\n".join(lines)
+
+
+def idle_line(cells: Sequence[tuple[str, Breakdown]]) -> str:
+    """Idle share of the ranks of each (arm, breakdown), as Fig. 1 shows it, beside the paper's range."""
+    shares = ", ".join(f"{arm} {parts.idle_text}" for arm, parts in cells)
+    low, high = PAPER_IDLE
+    return (
+        f"Idle share of a rank, mean (least to most idle rank): {shares}; the paper's Fig. 1 has {low:.0f} to "
+        f"{high:.0f} % per GPU."
+    )
 
 
 def _workload(result: Result, m: Measurement) -> Iterator[str]:

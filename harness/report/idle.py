@@ -11,10 +11,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from harness.measure.breakdown import PARTS, Breakdown, compare
+from harness.report.caption import PAPER_IDLE
 from harness.report.figure import COLOURS, MARGINS, ROW_HEIGHT, STYLE, WIDTH
 from harness.store.record import Reading
 
-PAPER_IDLE = (1.0, 26.0)  # % of a step that a GPU idles, Fig. 1
 BASELINE = "barrier"
 NOTE = (
     "Left: share of the time that each rank waits (circles), their mean (stroke) and the range from the least to the "
@@ -22,11 +22,6 @@ NOTE = (
     "and steps; the number is the sum in ms and, against barrier, the share of lost time that is hidden (the paper's "
     "Fig. 19: 82 %)."
 )
-
-
-def idle_shares(parts: Breakdown) -> list[float]:
-    """Percent of its time that each rank waits, [W]."""
-    return [100 * wait / parts.step for wait in parts.wait_by_rank]
 
 
 def draw_idle(cells: Sequence[tuple[str, Breakdown]], label: str) -> Figure:
@@ -46,7 +41,7 @@ def _idle(axes: Axes, cells: Sequence[tuple[str, Breakdown]], label: str) -> Non
     colour = sns.color_palette("colorblind")[0]
     axes.axvspan(*PAPER_IDLE, color="0.92", lw=0, zorder=0)
     for y, (_, parts) in enumerate(cells):
-        shares = idle_shares(parts)
+        shares = [100 * share for share in parts.idle_by_rank]
         mean = sum(shares) / len(shares)
         axes.plot([min(shares), max(shares)], [y, y], "-", color=colour, lw=1.0, zorder=2)
         axes.plot(shares, [y] * len(shares), "o", ms=3.5, mfc="white", mec=colour, mew=0.9, zorder=3)
@@ -56,7 +51,7 @@ def _idle(axes: Axes, cells: Sequence[tuple[str, Breakdown]], label: str) -> Non
         side = "left" if low else "center"
         at, offset = (min(shares) if low else mean, y), (-3 if low else 0, 7)
         axes.annotate(text, at, offset, textcoords="offset points", ha=side, va="bottom", fontsize=7)
-    widest = max(max(idle_shares(parts)) for _, parts in cells)
+    widest = max(100 * max(parts.idle_by_rank) for _, parts in cells)
     middle = sum(PAPER_IDLE) / 2
     axes.annotate("paper", (middle, 1.0), (0, 2), xycoords=("data", "axes fraction"), textcoords="offset points",
                   ha="center", color="0.4", fontsize=7)  # fmt: skip

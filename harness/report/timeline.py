@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from harness.measure.timeline import read_steps, read_timeline
-from harness.report.caption import MEANING
+from harness.report.caption import MEANING, idle_line
 from harness.report.figure import STYLE
 from harness.report.gantt import NOTE as GANTT_NOTE
 from harness.report.gantt import Panel, draw_gantt
@@ -162,6 +162,7 @@ def _caption(cells: Sequence[RecordedCell], shown: range) -> str:
         f"Scene {result.cell.scene}, {m.ranks} ranks, {m.global_batch} images per step, {m.steps} steps, {link}; "
         f"steps {shown.start} to {shown.stop - 1} shown in the timeline, all steps in the means.",
         f"Evidence label: {'; '.join(meanings)}.",
+        idle_line([(_name(cell), cell.measurement.breakdown) for cell in cells]),
         *([f"Re-timed from a cell that trains the same bits: {', '.join(timed)}."] if timed else []),
         f"Commit {', '.join(sorted({c.result.provenance.git_sha[:12] for c in cells}))}.",
     ]

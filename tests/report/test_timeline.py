@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from harness.measure.breakdown import breakdown
 from harness.measure.timeline import steps_frame, timeline_frame, write_steps, write_timeline
 from harness.report.gantt import Panel, draw_gantt
-from harness.report.idle import draw_idle, idle_shares
+from harness.report.idle import draw_idle
 from harness.report.timeline import timeline_report
 from harness.store.schema import Result
 from harness.store.store import STEPS, TIMELINE, CellStore
@@ -82,7 +82,8 @@ def test_bars_are_phases_and_the_two_parts_of_waits() -> None:
 
 def test_idle_shares_are_those_of_the_breakdown() -> None:
     parts = breakdown(*frames())
-    assert idle_shares(parts) == pytest.approx([30.0, 20.0])
+    assert [100 * share for share in parts.idle_by_rank] == pytest.approx([30.0, 20.0])
+    assert parts.idle_text == "25.0 % (20.0–30.0)"
     left, right = draw_idle([("barrier", parts), ("quality", parts)], "virtual").axes
     circles = [line for line in left.lines if line.get_marker() == "o"]
     assert [tuple(c.get_xdata()) for c in circles] == [pytest.approx((30.0, 20.0))] * 2
