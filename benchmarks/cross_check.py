@@ -3,13 +3,15 @@
     python -m benchmarks.cross_check runs                           # a folder of records of padded cells
     python -m benchmarks.cross_check runs-229 runs-295 runs-323 --steps 100
 
-For each arm of each sequence of padded process cells, the virtual engine trains the same cell once more, with the
-durations that every rank's phases had in the record; when collectives are joined, start and arrive comes out of its
-own runtime and link. Printed are the median over steps of the relative error of the step time, the error of the sum,
-and beside them the same for the model alone (phases priced by the profile), which is what a study on the virtual
-engine predicts. The exit code is 1 where the replayed median is above 5 %.
+For each arm of each sequence of padded or shaped cells of real processes, the virtual engine trains the same cell once
+more, with the durations that every rank's phases had in the record; when collectives are joined, start and arrive comes
+out of its own runtime and link. Printed are the median over steps of the relative error of the step time, the error of
+the sum, and beside them the same for the model alone (phases priced by the profile), which is what a study on the
+virtual engine predicts. The exit code is 1 where the replayed median is above 5 %.
 
-Padded cells: on CPU cores that ranks share, raw durations measure the operating system.
+Padded durations are nominal, so they check program and link. Shaped ones (padded=false) are what the machine took; on
+CPU cores that ranks share with anything else, that measures the operating system, and what a rank does between phases
+is in no phase.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from odin.phases import Phase
 from odin.plan import Plan
 
 ARMS = ("barrier", "quality", "predicted")
+EMULATED = (Label.PADDED, Label.SHAPED)
 TOLERANCE = 0.05
 AHEAD = 2
 Recorded = deque[tuple[int, str, float]]  # step, phase, seconds
@@ -85,6 +88,7 @@ class Check:
     scene: str
     link: str
     arm: str
+    label: str
     recorded_ms: float
     replayed_ms: float
     median: float
@@ -188,6 +192,7 @@ def _compare(
         scene=result.cell.scene,
         link=m.link.name,
         arm=result.cell.arm,
+        label=result.cell.label.value,
         recorded_ms=1e3 * float(recorded.mean()),
         replayed_ms=1e3 * float(replayed.mean()),
         median=median(replayed),
@@ -199,7 +204,7 @@ def _compare(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the first padded run of every arm in every folder, print the table and write the CSV."""
+    """Check the first padded or shaped run of every arm in every folder, print the table and write the CSV."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--steps", type=int, default=100, help="compare the first so many steps")
@@ -212,12 +217,12 @@ def main(arguments: Sequence[str]) -> int:
         for folder in given.folders:
             store = CellStore(folder, create=False)
             for result in store.results():
-                padded = result.cell.label is Label.PADDED and result.measurement is not None
-                if padded and result.cell.repeat == 0 and result.cell.arm in given.arms:
+                timed = result.cell.label in EMULATED and result.measurement is not None
+                if timed and result.cell.repeat == 0 and result.cell.arm in given.arms:
                     checks.append(check(store, result, min(given.steps, len(result.measurement.losses)), given.scene))  # type: ignore[union-attr]
                     print(_line(checks[-1]), flush=True)
         if not checks:
-            raise InputError("None of these folders holds a padded cell of these arms.")
+            raise InputError("None of these folders holds a padded or shaped cell of these arms.")
     except OdinError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -229,7 +234,7 @@ def main(arguments: Sequence[str]) -> int:
 def _line(c: Check) -> str:
     verdict = "agrees" if c.passed else f"ABOVE {100 * TOLERANCE:.0f} %"
     return (
-        f"{c.scene} {c.link} {c.arm}: recorded {c.recorded_ms:.1f} ms/step (padded); replayed {c.replayed_ms:.1f} "
+        f"{c.scene} {c.link} {c.arm}: recorded {c.recorded_ms:.1f} ms/step ({c.label}); replayed {c.replayed_ms:.1f} "
         f"(virtual), median error {100 * c.median:.2f} %, of the sum {100 * c.total:+.2f} %: {verdict}; modelled "
         f"{c.modelled_ms:.1f}, median {100 * c.modelled_median:.2f} %, of the sum {100 * c.modelled_total:+.2f} %"
     )

@@ -25,6 +25,10 @@ class Order(Enum):
     REGIONS = "regions"  # one region's views per step as in the plan, regions in random order (without SDS)
 
 
+# The arm of each order whose bits an exact arm must end in.
+_WAITING = {Order.RANDOM: "barrier", Order.PLAN: "barrier-planned"}
+
+
 class Waits(Enum):
     """What a step waits for before it reads the table. B follows A; X is the set of conflicting rows."""
 
@@ -67,7 +71,7 @@ class Reads(Enum):
 class Arm:
     """One arm of a comparison.
 
-    exact:      bit-identical to `barrier-planned`
+    exact:      bit-identical to waiting training of the same views in the same order, which is `reference`
     says:       one sentence that a reviewer can check
     groups:     geometry and colours are waited for apart; a renderer that cannot be split gets whole rows
     unit_order: rows that only later views of a unit read are waited for before those
@@ -100,6 +104,11 @@ class Arm:
             raise InputError(f"Arm {self.name!r} has tau={self.tau}; τ of the gate lies between 0 and 1 (§4.3).")
         if self.audit < 0:
             raise InputError(f"Arm {self.name!r} has audit={self.audit}; give windows between audits, or 0 for none.")
+
+    @property
+    def reference(self) -> str:
+        """The arm that waits for everything and trains the same views in the same order; "" where there is none."""
+        return _WAITING.get(self.order, "")
 
     @property
     def base(self) -> str:
@@ -259,7 +268,7 @@ def arm(text: str) -> Arm:
         return ARMS[name]
     changes = dict(_switch(text, switch) for switch in switches)
     base = ARMS[name]
-    exact = base.exact and changes.get("order", base.order) is base.order
+    exact = base.exact and changes.get("order", base.order) in _WAITING
     exact = exact and changes.get("dispatch") is not Dispatch.TIME
     return replace(base, name=text, exact=exact, **changes)  # type: ignore[arg-type]
 

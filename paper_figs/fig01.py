@@ -6,7 +6,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from harness.plan.drawing import colour
-from harness.report.idle import idle_shares
 from paper_figs.cells import Cells, Pair, source
 from paper_figs.drawing import PAPER_MARK, PIPELINES, canvas, in_style, legend_above
 from paper_figs.exhibit import Need, Study
@@ -38,7 +37,7 @@ def rows(cells: Cells) -> pd.DataFrame:
             found.add("exposed", share, scene=scene, **common)
         paper = stated("Fig. 1", "exposed", pipeline=pipeline)
         found.add_mean("mean_exposed", list(shares.values()), paper=paper, **common)
-        idle = [share / 100 for pair in pairs for share in _idle(pair)]
+        idle = [share for pair in pairs for share in _idle(pair)]
         for quantity, pick, high in (("idle_least", min, False), ("idle_most", max, True)):
             limit = stated("Fig. 1", "idle", high=high)
             found.add(quantity, pick(idle, default=None), n=len(idle), paper=limit, **common)
@@ -58,7 +57,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
             left.plot(dots, [y] * len(dots), "o", ms=4, mfc="white", mec=shade, zorder=3)
             if mean["paper"] == mean["paper"]:
                 left.plot(100 * mean["paper"], y, **PAPER_MARK, label="paper", zorder=4)
-            idle = [share for pair in pairs for share in _idle(pair)]
+            idle = [100 * share for pair in pairs for share in _idle(pair)]
             right.plot(idle, [y] * len(idle), "o", ms=3.5, mfc="none", mec=shade, zorder=3)
         low, high = stated("Fig. 1", "idle"), stated("Fig. 1", "idle", high=True)
         right.axvspan(100 * (low or 0), 100 * (high or 0), color="0.92", lw=0, zorder=0, label="paper")
@@ -80,5 +79,6 @@ def _by_pipeline(cells: Cells) -> dict[str, list[Pair]]:
 
 
 def _idle(pair: Pair) -> list[float]:
+    """Share of the time that each rank of the waiting run idles; nothing without one."""
     run = pair.run(BASELINE)
-    return idle_shares(run.breakdown) if run else []
+    return list(run.breakdown.idle_by_rank) if run else []

@@ -18,7 +18,7 @@ from harness.run.execute import Executed, execute
 from harness.run.together import run_threads
 from harness.run.warmup import Calibration
 from harness.run.workload import Workload
-from odin.arms import Arm, Waits
+from odin.arms import Arm, Order, Waits
 from odin.arms import arm as arm_named
 from odin.comm.transport import Arrival, Handle
 from odin.comm.virtual import VirtualTransport
@@ -82,7 +82,7 @@ class Predicted:
 def trained_arms(names: tuple[str, ...]) -> list[str]:
     """Arms that have to be trained; exact ones are timed from the first of them that takes scopes."""
     source = _source(names)
-    return [n for n in names if not arm_named(n).exact or n == source]
+    return [n for n in names if n not in _exact(names) or n == source]
 
 
 def predict_arms(
@@ -101,9 +101,14 @@ def predict_arms(
     return [found[name] for name in names]
 
 
+def _exact(names: tuple[str, ...]) -> list[str]:
+    """Arms that train the bits of the plan's order."""
+    return [n for n in names if (one := arm_named(n)).exact and one.order is Order.PLAN]
+
+
 def _source(names: tuple[str, ...]) -> str | None:
     """The exact arm to record: one that takes scopes, because a waiting arm's trajectory has none."""
-    exact = [n for n in names if arm_named(n).exact]
+    exact = _exact(names)
     scoped = [n for n in exact if arm_named(n).waits is Waits.URGENT]
     return next(iter(scoped or exact), None)
 

@@ -156,7 +156,7 @@ def _identity(pair: Pair) -> Iterator[str]:
     wanted = {m.final_digest for m in pair.reference}
     found = {r.measurement.final_digest for r in pair.arm if r.measurement}
     if wanted and len(wanted | found) > 1:
-        yield f"{arm.name} is an exact arm, but its final state differs from barrier-planned's"
+        yield f"{arm.name} is an exact arm, but its final state differs from {arm.reference}'s"
 
 
 _SETTINGS: dict[str, Callable[[Result], object]] = {

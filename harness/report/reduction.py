@@ -32,17 +32,19 @@ def sums_depend_on_layout(results: Sequence[Result]) -> bool:
 
 
 def model_differences(store: CellStore, results: Sequence[Result]) -> dict[str, str]:
-    """Exact arm → largest difference of a parameter of its model from barrier-planned's, or why there is none.
+    """Exact arm → largest difference of a parameter of its model from its reference's, or why there is none.
 
     Only for sums that depend on the layout; where they do not, final states are compared bit for bit.
     """
     if not sums_depend_on_layout(results):
         return {}
     first = {r.cell.arm: r for r in results if r.cell.repeat == 0 and r.measurement is not None}
-    arms = [name for name in first if name != EXACT_REFERENCE and arm_named(name).exact]
-    if EXACT_REFERENCE not in first:
-        return {}
-    return {arm: _difference(store, first[arm], first[EXACT_REFERENCE]) for arm in arms}
+    references = {name: arm_named(name).reference for name in first if arm_named(name).exact}
+    return {
+        name: _difference(store, first[name], first[reference])
+        for name, reference in references.items()
+        if reference in first and name != reference
+    }
 
 
 def reduction_lines(results: Sequence[Result], differences: Mapping[str, str]) -> Iterator[str]:
@@ -62,7 +64,7 @@ def reduction_lines(results: Sequence[Result], differences: Mapping[str, str]) -
     )
     if differences:
         each = ", ".join(f"{arm} {difference}" for arm, difference in differences.items())
-        yield f"Largest difference of a parameter of the final model from {EXACT_REFERENCE}'s: {each}."
+        yield f"Largest difference of a parameter of the final model from that of waiting in the same order: {each}."
 
 
 def _difference(store: CellStore, one: Result, other: Result) -> str:

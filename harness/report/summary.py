@@ -144,7 +144,7 @@ def _pair(arm: str, baseline: str, runs: dict[str, tuple[Result, ...]], sequence
         baseline=runs[baseline],
         arm=runs[arm],
         expected=(sequence.count(baseline), sequence.count(arm)),
-        reference=tuple(_done(runs.get(EXACT_REFERENCE, ()))),
+        reference=tuple(_done(runs.get(arm_named(arm).reference, ()))),
     )
 
 
@@ -202,7 +202,7 @@ def _exact(arm: str, own: Sequence[Measurement], pair: Pair) -> str:
     if arm != EXACT_REFERENCE and sums_depend_on_layout(pair.cells()):
         return "native sums"
     if len(wanted) != 1:
-        return f"n/a: {EXACT_REFERENCE} is missing or differs between its runs"
+        return f"n/a: {arm_named(arm).reference or 'a waiting arm'} is missing or differs between its runs"
     if arm == EXACT_REFERENCE:
         return "reference"
     return "yes" if {m.final_digest for m in own} == wanted else "no"

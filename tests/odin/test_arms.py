@@ -71,7 +71,8 @@ def test_switches_change_what_they_name_and_stay_in_the_name() -> None:
         ("quality:unit_order=off:early=off", True),
         ("quality:dispatch=static", True),
         ("quality:dispatch=time", False),
-        ("quality:order=random", False),
+        ("quality:order=random", True),
+        ("quality:order=regions", False),
         ("quality:order=plan", True),
         ("paper-quality:early=on", True),
         ("barrier-planned:order=regions", False),
@@ -82,6 +83,15 @@ def test_switches_change_what_they_name_and_stay_in_the_name() -> None:
 )
 def test_switched_arms_claim_no_more_than_they_keep(text: str, exact: bool) -> None:
     assert arm(text).exact is exact
+
+
+def test_the_reference_waits_for_everything_in_the_same_order() -> None:
+    for one in ARMS.values():
+        if one.reference:
+            reference = ARMS[one.reference]
+            assert (reference.order, reference.waits, reference.reference) == (one.order, Waits.ALL, reference.name)
+        assert one.reference or (one.order is Order.REGIONS and not one.exact)
+    assert arm("quality:order=random").reference == "barrier"
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_the_largest_difference_stands_in_the_caption(tmp_path: Path, capsys: py
     store = write_models(tmp_path, {"barrier-planned": 5, "quality": 5}, native, move=0.25)
     assert model_differences(store, native) == {"quality": "0.25"}
     assert report_headline(tmp_path) == 0
-    told = "Largest difference of a parameter of the final model from barrier-planned's: quality 0.25."
+    told = "Largest difference of a parameter of the final model from that of waiting in the same order: quality 0.25."
     assert told in capsys.readouterr().out
 
 

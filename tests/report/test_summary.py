@@ -51,6 +51,23 @@ def test_exactness_is_equality_with_the_planned_barrier() -> None:
     assert numbers(headline(unequal), "predicted").exact.startswith("n/a: barrier-planned is missing or differs")
 
 
+def test_an_arm_in_random_order_is_compared_with_barrier() -> None:
+    """`quality` in random order must end in barrier's bits, and fails its gate where it does not."""
+    name = "quality:order=random"
+
+    def with_state(digest: str) -> Headline:
+        other = measurement("quality", final_digest=digest)
+        arms = tuple(name if arm == "quality" else arm for arm in SEQUENCE)
+        moved = [Result.done(cell(name, k, sequence=arms), other, provenance()) for k in (0, 1)]
+        rest = [r for r in sequence() if r.cell.arm != "quality"]
+        return headline([*rest, *moved], arms)
+
+    (digest,) = {r.measurement.final_digest for r in sequence() if r.cell.arm == "barrier"}
+    assert numbers(with_state(digest), name).exact == "yes"
+    (row,) = [row for row in with_state("de" * 32).rows if row.arm == name]
+    assert row.numbers is None and "its final state differs from barrier's" in row.failure
+
+
 def test_a_failed_pair_has_no_numbers_and_the_others_have() -> None:
     cells = [r for r in sequence() if (r.cell.arm, r.cell.repeat) != ("predicted", 0)]
     summary = headline([*cells, Result.failed(cell("predicted", 0), "rank 1 was killed", provenance())])
