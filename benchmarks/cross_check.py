@@ -9,9 +9,8 @@ out of its own runtime and link. Printed are the median over steps of the relati
 the sum, and beside them the same for the model alone (phases priced by the profile), which is what a study on the
 virtual engine predicts. The exit code is 1 where the replayed median is above 5 %.
 
-Padded durations are nominal, so they check program and link. Shaped ones (padded=false) are what the machine took; on
-CPU cores that ranks share with anything else, that measures the operating system, and what a rank does between phases
-is in no phase.
+Padded durations are nominal, so they check program and link. Shaped ones (padded=false) are what the machine took, with
+the Python between phases; on CPU cores that ranks share with anything else, that measures the operating system.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def check(store: CellStore, result: Result, steps: int, scene: str | None) -> Ch
     """Train one recorded cell on the virtual engine, on both clocks. Raises InputError where it cannot be."""
     m, folder = result.measurement, store.path(result.cell_id)
     assert m is not None and m.link is not None
-    calibration = Calibration.from_json((store.root / "profiles" / f"{m.profile}.json").read_text(encoding="utf-8"))
+    calibration = _calibration(store, m)
     workload = load_workload(_virtual(result, scene))
     if workload.capture.manifest != result.cell.manifest:
         raise InputError(f"{workload.config.scene.path} is not the capture of cell {result.cell_id}.")
@@ -115,10 +114,24 @@ def check(store: CellStore, result: Result, steps: int, scene: str | None) -> Ch
     # Scopes are taken two steps ahead, so a shortened plan goes on for two steps more.
     plan = _first(workload.plan(arm_named(result.cell.arm)), steps + AHEAD)
     timeline = read_timeline(folder / TIMELINE)
-    keepers = [ReplayingKeeper(_recorded(timeline, rank), steps) for rank in range(m.ranks)]
+    gaps = m.padding_scale is None
+    keepers = [ReplayingKeeper(recorded_phases(timeline, rank, gaps=gaps), steps) for rank in range(m.ranks)]
     replayed = _step_times(_run(workload, result, calibration, plan, m.padding_scale, keepers))
     modelled = _step_times(_run(workload, result, calibration, plan, m.padding_scale, None))
     return _compare(result, m, recorded, replayed[:steps], modelled[:steps])
+
+
+def _calibration(store: CellStore, m: Measurement) -> Calibration:
+    """Prices and link of a recorded cell. A shaped cell is not timed by its profile and does not name it, but its link
+    was solved with it: then it must be the only one of its folder. Raises InputError where it cannot be told."""
+    known = sorted((store.root / "profiles").glob("*.json"))
+    found = [path for path in known if path.stem == m.profile] if m.padding_scale is not None else known
+    if len(found) != 1:
+        raise InputError(
+            f"{store.root / 'profiles'} holds {len(found)} profiles that may be this cell's; record shaped ones of one "
+            "link and scene in a folder of their own (out=FOLDER)."
+        )
+    return Calibration.from_json(found[0].read_text(encoding="utf-8"))
 
 
 def _virtual(result: Result, scene: str | None) -> Config:
@@ -152,11 +165,25 @@ def _run(
     return executed
 
 
-def _recorded(timeline: pd.DataFrame, rank: int) -> Recorded:
-    """Phases of a rank as they followed each other."""
-    rows = timeline[(timeline["rank"] == rank) & (timeline["kind"] == "phase")]
-    seconds = rows["end"] - rows["start"]
-    return deque(zip(rows["step"].tolist(), rows["name"].tolist(), seconds.tolist(), strict=True))
+def recorded_phases(timeline: pd.DataFrame, rank: int, *, gaps: bool) -> Recorded:
+    """Phases of a rank as they followed each other.
+
+    gaps: what a rank did between phases (Python that belongs to none) counts to the next phase, or where a wait
+        follows to the one before. Padded phases end at their deadlines and have no gaps.
+    """
+    own = timeline[(timeline["rank"] == rank) & timeline["kind"].isin(["phase", "wait"])]
+    rows = own.sort_values(["start", "end"], kind="stable")
+    found: Recorded = deque()
+    free = float(rows["start"].iloc[0])
+    for row in rows.to_dict("records"):
+        gap = row["start"] - free if gaps else 0.0
+        if row["kind"] == "phase":
+            found.append((row["step"], row["name"], row["end"] - row["start"] + gap))
+        elif found and gap > 0:
+            step, name, seconds = found[-1]
+            found[-1] = (step, name, seconds + gap)
+        free = float(row["end"])
+    return found
 
 
 def _first(plan: Plan, steps: int) -> Plan:

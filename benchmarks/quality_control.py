@@ -1,12 +1,12 @@
-"""Quality of arms that are not exact against `barrier-planned` over seeds, beside a perturbed control (D§9).
+"""Quality of arms that are not exact against waiting in the same order, over seeds, beside a perturbed control (D§9).
 
     python -m benchmarks.quality_control scene=../shared/data/bonsai images=images_4 steps=300 --seeds 3
 
 Densification is chaotic: initial positions scaled by 1 + 1e-6 move the test PSNR of a waiting run by up to 0.2 dB. So
-the spread of perturbed runs of `barrier-planned` is the noise floor of every comparison with densification, and a
-comparison without densification stands beside it. `barrier` shows what the order of views does. Runs are unshaped and
-unpadded: the numerics are the same, and nothing is timed. Records go to the usual store, so running again does only
-what is missing.
+the spread of perturbed runs of the waiting arms is the noise floor of every comparison with densification, and a
+comparison without densification stands beside it. `barrier` against `barrier-planned` shows what the order of views
+does. Runs are unshaped and unpadded: the numerics are the same, and nothing is timed. Records go to the usual store, so
+running again does only what is missing.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from scipy.stats import t as student
 
 from harness.cli import main as odin_bench
 from harness.store.store import CellStore
+from odin.arms import arm as arm_named
 
 UNTIMED = ("link=none", "padded=false", "mirrored=false")
 PERTURBATIONS = (1e-6, 2e-6)
 REFERENCE = "barrier-planned"
-ARMS = ("barrier", REFERENCE, "throughput", "predicted")
+WAITING = ("barrier", REFERENCE)
+ARMS = (*WAITING, "throughput", "predicted", "predicted-random")
 
 
 def runs(seed: int) -> list[tuple[str, ...]]:
     """Words of every sequence of one seed."""
-    perturbed = [(f"seed={seed}", f"arms={REFERENCE}", f"perturb={p:g}") for p in PERTURBATIONS]
+    perturbed = [(f"seed={seed}", f"arms={','.join(WAITING)}", f"perturb={p:g}") for p in PERTURBATIONS]
     all_arms = (f"seed={seed}", f"arms={','.join(ARMS)}")
     return [all_arms, *perturbed, (*all_arms, "densify=false")]
 
@@ -60,19 +62,23 @@ def table(out: Path) -> pd.DataFrame:
 
 
 def deltas(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean over seeds of each arm's final PSNR [dB] and SSIM minus the reference's of the same seed, per scene.
+    """Mean over seeds of each arm's final PSNR [dB] and SSIM minus its reference's of the same seed, per scene.
 
+    reference: the arm that waits in the same order of views; for `barrier` it is `barrier-planned`
     low, high: Student-t 95 % interval over seeds (absent for one seed); worst: the largest loss [dB];
-    perturbed cells are the rows `barrier-planned ×(1 + p)`
+    perturbed cells are the rows `… ×(1 + p)`, against the unperturbed cells of their arm
     """
-    keys = ["scene", "densify", "seed"]
-    base = frame[(frame["arm"] == REFERENCE) & (frame["perturb"] == 0)].set_index(keys)[["psnr", "ssim"]]
-    joined = frame.join(base.add_suffix("_reference"), on=keys)
+    keys = ["scene", "densify", "seed", "reference"]
+    plain = frame[frame["arm"].isin(WAITING) & (frame["perturb"] == 0)]
+    base = plain.assign(reference=plain["arm"]).set_index(keys)[["psnr", "ssim"]]
+    perturbed = frame["perturb"] != 0
+    joined = frame.assign(reference=[reference_of(a, p) for a, p in zip(frame["arm"], perturbed, strict=True)])
+    joined = joined.join(base.add_suffix("_reference"), on=keys)
     joined["delta"] = joined["psnr"] - joined["psnr_reference"]
     joined["delta_ssim"] = joined["ssim"] - joined["ssim_reference"]
     rows = []
-    for key, group in joined.groupby(["scene", "densify", "arm", "perturb"]):
-        scene, densify, arm, perturb = key
+    for key, group in joined.groupby(["scene", "densify", "arm", "reference", "perturb"]):
+        scene, densify, arm, reference, perturb = key
         if arm == REFERENCE and not perturb:
             continue
         n, mean, spread = len(group), group["delta"].mean(), group["delta"].std()
@@ -82,6 +88,7 @@ def deltas(frame: pd.DataFrame) -> pd.DataFrame:
                 "scene": scene,
                 "densify": densify,
                 "arm": f"{arm} ×(1 + {perturb:g})" if perturb else arm,
+                "reference": reference,
                 "seeds": n,
                 "delta_db": mean,
                 "low": mean - half,
@@ -91,6 +98,13 @@ def deltas(frame: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def reference_of(name: str, perturbed: bool) -> str:
+    """What an arm is compared with: itself unperturbed, or waiting in its own order; barrier shows what order does."""
+    if perturbed:
+        return name
+    return REFERENCE if name == "barrier" else arm_named(name).reference
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -110,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     print(frame.to_string(index=False))
     frame.to_csv(given.out / "quality_control.csv", index=False)
     summary = deltas(frame)
-    print(f"\nAgainst {REFERENCE} of the same seed:\n{summary.to_string(index=False, float_format='%.4f')}")
+    print(f"\nAgainst the reference of the same seed:\n{summary.to_string(index=False, float_format='%.4f')}")
     summary.to_csv(given.out / "quality_deltas.csv", index=False)
     return worst
 

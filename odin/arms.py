@@ -116,6 +116,16 @@ class Arm:
         return self.name.partition(":")[0]
 
 
+_QUALITY = Arm(
+    name="quality",
+    order=Order.PLAN,
+    waits=Waits.URGENT,
+    dispatch=Dispatch.STATE,
+    exact=True,
+    says="The plan's order; a step waits only for rows that its views may read and the step before may "
+    "have written, for their geometry before it projects and for their colours before it blends.",
+)
+
 _THROUGHPUT = Arm(
     name="throughput",
     order=Order.PLAN,
@@ -124,6 +134,18 @@ _THROUGHPUT = Arm(
     exact=False,
     says="The plan's order; of the rows that a step may read and its predecessor may have written, those whose "
     "gradient norm is at most τ times the mean are read one update late, the others are waited for.",
+)
+
+_PREDICTED = Arm(
+    name="predicted",
+    order=Order.PLAN,
+    waits=Waits.NOTHING,
+    dispatch=Dispatch.STATE,
+    reads=Reads.PREDICTED,
+    audit=50,
+    exact=False,
+    says="The plan's order; pending rows are read at their zero-gradient-step value and corrected one "
+    "step later, so nothing is waited for inside a step; every 50th window is audited.",
 )
 
 ARMS: dict[str, Arm] = {
@@ -164,14 +186,12 @@ ARMS: dict[str, Arm] = {
             says="The plan's order; a step waits for the whole gradient of the step before unless no row that it "
             "may read or write was possibly written there (§4.3, quality-first).",
         ),
-        Arm(
-            name="quality",
-            order=Order.PLAN,
-            waits=Waits.URGENT,
-            dispatch=Dispatch.STATE,
-            exact=True,
-            says="The plan's order; a step waits only for rows that its views may read and the step before may "
-            "have written, for their geometry before it projects and for their colours before it blends.",
+        _QUALITY,
+        replace(
+            _QUALITY,
+            name="quality-random",
+            order=Order.RANDOM,
+            says="As quality, but in the random order of barrier, whose bits it ends in: what overlap alone brings.",
         ),
         Arm(
             name="paper-literal",
@@ -186,16 +206,12 @@ ARMS: dict[str, Arm] = {
             "reads and all of them pass the gradient test, else it waits as quality (§4.3, throughput-first).",
         ),
         _THROUGHPUT,
-        Arm(
-            name="predicted",
-            order=Order.PLAN,
-            waits=Waits.NOTHING,
-            dispatch=Dispatch.STATE,
-            reads=Reads.PREDICTED,
-            audit=50,
-            exact=False,
-            says="The plan's order; pending rows are read at their zero-gradient-step value and corrected one "
-            "step later, so nothing is waited for inside a step; every 50th window is audited.",
+        _PREDICTED,
+        replace(
+            _PREDICTED,
+            name="predicted-random",
+            order=Order.RANDOM,
+            says="As predicted, but in the random order of barrier: where nothing is waited for, no plan is needed.",
         ),
         replace(
             _THROUGHPUT,

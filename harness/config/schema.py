@@ -291,7 +291,14 @@ class Study:
     """
 
     name: str = "headline"
-    arms: tuple[str, ...] = ("barrier", "barrier-planned", "quality", "predicted")
+    arms: tuple[str, ...] = (
+        "barrier",
+        "barrier-planned",
+        "quality",
+        "predicted",
+        "quality-random",
+        "predicted-random",
+    )
     mirrored: bool = True
     regions: int = 4
     protocol: str = "inria"

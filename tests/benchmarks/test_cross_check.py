@@ -83,3 +83,34 @@ def test_a_folder_without_padded_cells_is_a_sentence(tmp_path: Path, capsys: pyt
     CellStore(tmp_path)
     assert cross_check.main([str(tmp_path), "--out", str(tmp_path / "x.csv")]) == 2
     assert "padded" in capsys.readouterr().err
+
+
+def test_what_is_done_between_phases_counts_in_a_shaped_record() -> None:
+    """To the next phase, or before a wait to the one before; what the link does is nobody's time."""
+    rows = [
+        (0, "phase", "cull", 1.0, 2.0),
+        (0, "phase", "project", 2.5, 3.0),
+        (0, "collective", "geometry", 3.0, 9.0),
+        (0, "wait", "geometry", 3.25, 9.0),
+        (0, "phase", "update", 9.5, 10.0),
+    ]
+    frame = pd.DataFrame([dict(zip(("step", "kind", "name", "start", "end"), row, strict=True)) for row in rows])
+    timeline = pd.concat([frame.assign(rank=1), frame.assign(rank=0, end=frame["end"] + 1)], ignore_index=True)
+    shaped = cross_check.recorded_phases(timeline, 1, gaps=True)
+    assert list(shaped) == [(0, "cull", 1.0), (0, "project", 1.25), (0, "update", 1.0)]
+    padded = cross_check.recorded_phases(timeline, 1, gaps=False)
+    assert list(padded) == [(0, "cull", 1.0), (0, "project", 0.5), (0, "update", 0.5)]
+
+
+def test_a_shaped_cell_needs_the_only_profile_of_its_folder(tmp_path: Path) -> None:
+    recorded(tmp_path, "quality")
+    store = CellStore(tmp_path)
+    (result,) = store.results()
+    assert result.measurement is not None
+    shaped = result.model_copy(
+        update={"measurement": result.measurement.model_copy(update={"padding_scale": None, "profile": "none"})}
+    )
+    assert cross_check.check(store, shaped, 8, None).replayed_ms > 0
+    (tmp_path / "profiles" / "another.json").write_text("{}")
+    with pytest.raises(InputError, match="holds 2 profiles that may be this cell's"):
+        cross_check.check(store, shaped, 8, None)

@@ -38,6 +38,23 @@ def test_each_seed_is_compared_with_its_own_reference() -> None:
     assert set(frame.index) == {"predicted", f"{REFERENCE} ×(1 + 1e-06)"}
 
 
+def test_an_arm_is_compared_with_waiting_in_its_own_order() -> None:
+    rows = [
+        row(0, "barrier", 25.0),
+        row(0, REFERENCE, 23.0),
+        row(0, "predicted", 23.5),
+        row(0, "predicted-random", 24.9),
+    ]
+    rows += [row(0, "barrier", 25.3, 1e-6)]
+    frame = deltas(pd.DataFrame(rows)).set_index("arm")
+    assert dict(frame["reference"]) == {
+        "barrier": REFERENCE, "predicted": REFERENCE, "predicted-random": "barrier", "barrier ×(1 + 1e-06)": "barrier",
+    }  # fmt: skip
+    assert frame["delta_db"].round(9).to_dict() == {
+        "barrier": 2.0, "predicted": 0.5, "predicted-random": -0.1, "barrier ×(1 + 1e-06)": 0.3,
+    }  # fmt: skip
+
+
 def test_every_arm_runs_with_and_without_densification_and_the_reference_perturbed() -> None:
     words = runs(7)
     assert all("seed=7" in w for w in words)

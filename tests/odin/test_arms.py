@@ -22,15 +22,19 @@ def test_every_arm_says_what_it_does_in_one_sentence(name: str) -> None:
 
 
 def test_the_table_is_that_of_the_design() -> None:
-    assert [name for name, a in ARMS.items() if a.exact] == ["barrier-planned", "paper-quality", "quality"]
+    assert [name for name, a in ARMS.items() if a.exact] == [
+        "barrier-planned", "paper-quality", "quality", "quality-random",
+    ]  # fmt: skip
     assert {name for name, a in ARMS.items() if a.order is not Order.PLAN} == {
         "barrier",
         "ddp",
+        "quality-random",
+        "predicted-random",
         "without-SDS",
         "hogwild",
         "overlap-without-locality",
     }
-    assert {name for name, a in ARMS.items() if a.audit} == {"predicted"}
+    assert {name for name, a in ARMS.items() if a.audit} == {"predicted", "predicted-random"}
     assert (ARMS["throughput"].tau, ARMS["throughput"].evidence) == (0.2, Evidence.HISTORY)
     for name in ("paper-quality", "paper-literal"):
         assert not any((ARMS[name].groups, ARMS[name].unit_order, ARMS[name].early))
@@ -38,6 +42,10 @@ def test_the_table_is_that_of_the_design() -> None:
         throughput = ARMS["throughput"]
         changed = [f.name for f in fields(Arm) if getattr(ARMS[name], f.name) != getattr(throughput, f.name)]
         assert len(set(changed) - {"name", "says"}) == 1, "an ablation takes one thing away"
+    for name in ("quality", "predicted"):
+        assert ARMS[f"{name}-random"] == replace(
+            ARMS[name], name=f"{name}-random", order=Order.RANDOM, says=ARMS[f"{name}-random"].says
+        )
 
 
 def test_every_arm_has_a_name_of_its_own_and_a_policy() -> None:
