@@ -13,7 +13,7 @@ from paper_figs.exhibit import Exhibit, Study
 from paper_figs.tidy import number
 
 MOST_STATED = 6  # numbers of the paper that a caption repeats
-COMPUTED = "from metadata of a capture, without a clock or a training"
+COMPUTED = "from metadata, or from the state of a model in training; no clock is involved"
 
 
 def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:

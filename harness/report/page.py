@@ -113,7 +113,7 @@ def failed_lines(made: Iterable[Shown], results: Iterable[Result]) -> list[str]:
 def meanings(results: Iterable[Result], made: Iterable[Shown]) -> list[tuple[str, str]]:
     """Every label on the page and what it means."""
     known = {label.value: text for label, text in MEANING.items()}
-    known[COMPUTED] = "from metadata, or by computing twice and comparing; no clock is involved"
+    known[COMPUTED] = "from metadata, or from the state of a model in training; no clock is involved"
     seen = {r.cell.label.value for r in results}
     for one in made:
         if "label" in one.columns:

@@ -188,4 +188,33 @@ def falsifier() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["scene", "evidence", "stale", "predicted", "passing", "energy"])
 
 
-TABLES = {"planner": planner, "shadow_memory": shadow_memory, "shadow_graph": shadow_graph, "falsifier": falsifier}
+def locality() -> pd.DataFrame:
+    """As benchmarks.locality writes it."""
+    rows = [
+        ("rooms-views36", moment, images, 1400, f"v{k}.png", 0.4 + 0.1 * k, 0.3 + 0.1 * k, 0.2 + 0.05 * k)
+        for moment, images in (("initial", 0), ("mid", 3500), ("late", 7000), ("after a reset", 7000))
+        for k in range(3)
+    ]
+    names = ["scene", "moment", "images", "primitives", "view", "geometry", "computation", "importance"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def locality_graphs() -> pd.DataFrame:
+    """As benchmarks.locality_graphs writes it."""
+    rows = [
+        ("rooms-views36", 64, graph, first, second, scale * weight, 465, 0.2 * scale, 0.7 * scale)
+        for graph, scale in (("geometry", 1.0), ("computation", 0.9), ("importance", 0.6), ("tracks", 0.3))
+        for first, second, weight in ((1, 2, 0.6), (1, 3, 0.1), (1, 4, 0.0), (2, 3, 0.05), (2, 4, 0.004), (3, 4, 0.4))
+    ]
+    names = ["scene", "images", "graph", "first", "second", "weight", "pairs", "mean", "coupled"]
+    return pd.DataFrame(rows, columns=names)
+
+
+TABLES = {
+    "planner": planner,
+    "shadow_memory": shadow_memory,
+    "shadow_graph": shadow_graph,
+    "falsifier": falsifier,
+    "locality": locality,
+    "locality_graphs": locality_graphs,
+}
