@@ -11,16 +11,18 @@ import pandas as pd
 from harness.config.resolve import identity_of
 from harness.measure.breakdown import Breakdown
 from harness.measure.quality import Quality, ViewQuality
+from harness.measure.timeline import write_steps, write_timeline
 from harness.store.exchange import Exchange, Transfer
 from harness.store.identity import NONE, code_version, workload_id
 from harness.store.record import Reading
 from harness.store.schema import Label, Link, Measurement, Primitives, Result, Seeds, Windows
-from harness.store.store import CellStore
+from harness.store.store import STEPS, TIMELINE, CellStore
 from harness.study.command import plan_study
 from harness.study.plan import PlannedPair, StudyPlan
 from harness.study.scale import load_scale
 from odin.arms import Order
 from odin.arms import arm as arm_named
+from tests.measure.ring import steps_of, timeline
 from tests.store import samples
 
 # useful, transfer, skew, odin, structural: s per step; arms that are not here wait as much as `throughput`.
@@ -66,7 +68,19 @@ def record(plan: StudyPlan, leave_out: int = 0) -> None:
         manifest = hashlib.sha256(pair.scene.encode()).hexdigest()
         plan.keep_manifest(pair, manifest)
         for index in range(len(pair.cells) - leave_out):
-            store.write_result(result(pair, index, manifest))
+            made = result(pair, index, manifest)
+            store.write_result(made)
+            if plan.name.endswith("-timeline"):
+                _write_frames(store.path(made.cell_id), made)
+
+
+def _write_frames(folder: Path, made: Result) -> None:
+    """The timeline of a cell, and its steps."""
+    run = made.measurement
+    assert run is not None
+    frame = timeline(run.steps, run.ranks, late=1.0, overlapped=not made.cell.arm.startswith("barrier"))
+    write_timeline(frame, folder / TIMELINE)
+    write_steps(steps_of(run.steps, run.ranks), folder / STEPS)
 
 
 def result(pair: PlannedPair, index: int, manifest: str) -> Result:
