@@ -24,6 +24,7 @@ note = (
     "here) and states no share; in_order is the share of views for which that order is strict."
 )
 needs: tuple[Need, ...] = (Table(name="locality"),)
+brackets = "Values are means over views; brackets: the smallest and the largest view."
 # As the paper's beige, blue and purple.
 LOCALITIES = {"geometry": 5, "computation": 0, "importance": 4}
 
