@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: headline test check install slow mutants clean
+.PHONY: headline test check install slow mutants exhibits clean
 
 install: $(STAMP)
 
@@ -28,6 +28,10 @@ test: check
 # Bugs seeded into the runtime must make the exactness tests fail.
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants
+
+# Three exhibits of scale=smoke; then one cell is taken away, and only that one may run again.
+exhibits: $(STAMP)
+	$(BIN)/python -m tests.exhibits
 
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow $(ARGS)

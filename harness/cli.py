@@ -104,9 +104,13 @@ def _reproduce(
     if study == "all" or (study == "headline" and committed):
         from harness.study.reproduce import Asked, reproduce_all
 
-        return reproduce_all(
-            Asked.of(words or [], only="" if study == "all" else "matrix"), dry_run=dry_run, refresh=refresh
-        )
+        asked = Asked.of(words or [], only="" if study == "all" else "matrix")
+        code = reproduce_all(asked, dry_run=dry_run, refresh=refresh)
+        if study == "headline" and not dry_run and not asked.cluster:
+            from harness.report.committed import matrix_lines
+
+            print("\n".join(matrix_lines(asked.out, asked.scale.name)))
+        return code
     config = load([f"study={option('study', study)}", *(words or [])])
     if dry_run:
         print(_announcement(config))

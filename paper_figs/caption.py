@@ -13,17 +13,17 @@ from paper_figs.exhibit import Exhibit, Study
 from paper_figs.tidy import number
 
 MOST_STATED = 6  # numbers of the paper that a caption repeats
-COMPUTED = "from metadata of a capture, without a clock or a training"
+COMPUTED = "from metadata, or from the state of a model in training; no clock is involved"
 
 
 def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:
     """One sentence or two per line; ends with the commit."""
     pairs = used(exhibit, cells)
     lines = [
-        f"{exhibit.title}. {exhibit.note}",
+        f"{exhibit.title}{'' if exhibit.title.endswith('?') else '.'} {exhibit.note}",
         _paper(frame),
         *_data(pairs),
-        *_interval(frame, pairs),
+        *_interval(exhibit, frame, pairs),
         *_labels(frame),
         *_stand_in(pairs),
         *_on_device(pairs),
@@ -73,11 +73,15 @@ def _data(pairs: Sequence[Pair]) -> Iterator[str]:
     )
 
 
-def _interval(frame: pd.DataFrame, pairs: Sequence[Pair]) -> Iterator[str]:
+def _interval(exhibit: Exhibit, frame: pd.DataFrame, pairs: Sequence[Pair]) -> Iterator[str]:
     if frame["low"].isna().all():
         runs = max((p.sequence.count(arm) for p in pairs for arm in p.sequence), default=1)
         once = f"{runs} runs" if runs > 1 else "one run"
         yield f"No interval: one seed, {once} per arm." if pairs else "No interval: one run."
+        return
+    own = getattr(exhibit, "brackets", "")
+    if own:
+        yield own
         return
     means = frame["quantity"].str.startswith("mean_") | frame["scene"].str.startswith("mean of")
     if frame.loc[~means, "low"].notna().any():

@@ -26,11 +26,11 @@ from harness.store.files import write_text
 from harness.store.index import RecordIndex
 from harness.store.schema import Measurement, Result
 from harness.store.store import STEPS, TIMELINE, CellStore
+from harness.study.noted import PAIRS, plain_place
 from harness.study.plan import PLAN, StudyPlan
 from harness.study.states import pair_states
 from odin.errors import InputError
 
-PAIRS = "pairs.json"
 ON_DEVICE = ":audit=0:dispatch=static"
 NAMES = {"3dgs": "3DGS", "2dgs": "2DGS", "taminggs": "TamingGS", "dashgs": "DashGS", "grendel": "Grendel"}
 SCALES = ("smoke", "laptop", "paper")
@@ -270,22 +270,25 @@ def _note_pairs(folder: Path) -> None:
     noted = [
         {
             "key": state.pair.key,
-            "where": {axis: _plain_label(label) for axis, label in state.pair.where.items()},
+            "where": plain_place(state.pair.where),
             "sequence": [arm for arm, _ in state.pair.cells],
             "cells": [cell.known.record for cell in state.cells],
         }
         for state in states
         if not state.pair.skipped
     ]
-    text = json.dumps(noted, ensure_ascii=False, indent=1) + "\n"
     path = folder / PAIRS
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        write_text(path, text)
+    if not _same_pairs(path, noted):
+        write_text(path, json.dumps(noted, ensure_ascii=False, indent=1) + "\n")
 
 
-def _plain_label(label: str) -> str:
-    """A scene's folder by its last part."""
-    return ",".join(Path(part).name if part.startswith("/") else part for part in label.split(","))
+def _same_pairs(path: Path, noted: list[dict[str, Any]]) -> bool:
+    """Whether a file says the same already; keys of pairs depend on where captures lie."""
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        return [{**one, "key": ""} for one in before] == [{**one, "key": ""} for one in noted]
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _pairs(folder: Path, store: CellStore) -> list[Pair]:

@@ -56,8 +56,9 @@ Need = Study | Table
 class Exhibit(Protocol):
     """One table or figure. Modules of this package fit.
 
-    A module may also have `used(cells)`, the pairs that it shows where those are not all of its studies, and
-    `verdicts(rows)`, targets with what was reached.
+    A module may also have `used(cells)`, the pairs that it shows where those are not all of its studies, `brackets`,
+    the caption's sentence on low and high where they are not those of `paper_figs.tidy`, and `verdicts(rows)`, targets
+    with what was reached.
     """
 
     @property
@@ -91,4 +92,4 @@ def missing(exhibit: Exhibit, cells: Cells) -> list[Need]:
 def command_for(needs: tuple[Need, ...] | list[Need], scale: str, out: Path) -> str:
     """The command that makes what is needed."""
     parts = ",".join(dict.fromkeys(need.part() for need in needs))
-    return f"odin-bench reproduce all scale={scale} only={parts} out={out}"
+    return f"odin-bench reproduce all scale={scale} {f'only={parts} ' if parts else ''}out={out}"

@@ -27,6 +27,7 @@ from paper_figs.latex import latex_table
 from paper_figs.tidy import Rows, table_of, write_rows
 
 SUMMARY = "summary.csv"
+NOTHING_IN_CELLS = "its cells are there, but none passed its gates, or their timelines are not here"
 
 
 def make(exhibit: Exhibit, cells: Cells, folder: Path) -> tuple[Shown, pd.DataFrame]:
@@ -39,7 +40,7 @@ def make(exhibit: Exhibit, cells: Cells, folder: Path) -> tuple[Shown, pd.DataFr
         return Shown(**common, missing=reason), Rows(exhibit.name).frame()
     frame = exhibit.rows(cells)
     if frame.empty:
-        return Shown(**common, missing="its cells are there, but none of them passed its gates"), frame
+        return Shown(**common, missing=NOTHING_IN_CELLS), frame
     text = caption(exhibit, frame, cells)
     write_rows(frame, folder / f"{exhibit.name}.csv")
     write_text(folder / f"{exhibit.name}.tex", latex_table(frame, exhibit.name, text))

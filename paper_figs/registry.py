@@ -8,7 +8,10 @@ from harness.config.checks import nearest
 from odin.errors import InputError
 from paper_figs import (
     fig01,
+    fig03,
+    fig05,
     fig06,
+    fig07,
     fig08,
     fig09,
     fig10,
@@ -31,8 +34,8 @@ from paper_figs import (
 from paper_figs.exhibit import Exhibit
 
 EXHIBITS: tuple[Exhibit, ...] = (
-    headline, fig01, fig06, fig08, fig09, fig10, fig11, fig12, fig13, fig14, fig15, table2, table3, fig16, fig17, fig18,
-    fig19, review1, review2, review3,
+    headline, fig01, fig03, fig05, fig06, fig07, fig08, fig09, fig10, fig11, fig12, fig13, fig14, fig15, table2, table3,
+    fig16, fig17, fig18, fig19, review1, review2, review3,
 )  # fmt: skip
 
 

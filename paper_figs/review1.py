@@ -20,6 +20,7 @@ note = (
     "stale: last published value; predicted: zero-gradient step. The falsifier scene is built against the gate."
 )
 needs: tuple[Need, ...] = (Table(name="falsifier"),)
+brackets = "Values are medians over windows; brackets: the smallest and the largest window."
 READS = ("stale", "predicted")
 EVIDENCE = ("local", "reduced", "history")
 

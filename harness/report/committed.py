@@ -12,7 +12,16 @@ QUANTITIES = ("mean_speedup", "mean_speedup_real")
 
 
 def committed_lines(path: Path = SUMMARY) -> list[str]:
-    """One line per arm of the committed headline; none where no summary is committed."""
+    """One line per arm of the committed headline, under a line with its commit; none where no summary is committed."""
+    return _titled("Committed laptop matrix", path, "again: odin-bench reproduce headline scale=laptop")
+
+
+def matrix_lines(out: Path, scale: str) -> list[str]:
+    """The same of the matrix of a scale that was run here, from its summary."""
+    return _titled(f"Matrix of scale {scale}", out / SUMMARY.name, f"every exhibit: {out / 'report.html'}")
+
+
+def _titled(title: str, path: Path, more: str) -> list[str]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [
@@ -20,11 +29,7 @@ def committed_lines(path: Path = SUMMARY) -> list[str]:
             ]
     except (OSError, KeyError, csv.Error):
         return []
-    lines = [_line(row) for row in rows]
-    if not lines:
-        return []
-    again = "again: odin-bench reproduce headline scale=laptop"
-    return [f"Committed laptop matrix (commit {rows[0]['commit']}; {again}):", *lines]
+    return [f"{title} (commit {rows[0]['commit']}; {more}):", *map(_line, rows)] if rows else []
 
 
 def _line(row: dict[str, str]) -> str:

@@ -15,6 +15,7 @@ from harness.store.files import write_text
 from harness.store.identity import canonical_json
 from harness.store.schema import Label, Result
 from harness.store.store import TRACE, CellStore
+from harness.study.scale import load_scale
 from odin.errors import InputError
 
 PAGE, TEMPLATE = "report.html", "page.html.j2"
@@ -85,7 +86,8 @@ def page(root: Path, results: list[Result], exhibits: list[Shown]) -> str:
         made=made,
         missing=[one for one in exhibits if one.missing],
         pictures={one.name: picture(root / "figures" / one.picture) for one in made if one.picture},
-        captions={one.name: [line for line in one.caption.splitlines() if not line.startswith(FAILED)] for one in made},
+        captions={one.name: caption_lines(one) for one in made},
+        scale=scale_note(root),
         failed=failed_lines(made, results, below),
         labels=meanings(results, made),
         origins=origins(results),
@@ -94,6 +96,20 @@ def page(root: Path, results: list[Result], exhibits: list[Shown]) -> str:
         sequences=below,
         folder=root.name,
     )
+
+
+def caption_lines(one: Shown) -> list[str]:
+    """A caption without the title, which stands above it, and without what failed, which has a list of its own."""
+    lines = [line for line in one.caption.splitlines() if not line.startswith(FAILED)] or [""]
+    return [lines[0].removeprefix(one.title).removeprefix(".").strip(), *lines[1:]]
+
+
+def scale_note(root: Path) -> str:
+    """What numbers of a scale that is only there to run are worth; the empty string for others."""
+    studies = [path.name for path in (root / "studies").glob("*/") if path.name != "manifests"]
+    if not studies or not all(name.startswith("smoke-") for name in studies):
+        return ""
+    return f"Scale smoke. {load_scale('smoke').about} The targets below are not meant for it."
 
 
 def picture(path: Path) -> str:
@@ -123,7 +139,7 @@ def failed_lines(made: Iterable[Shown], results: Iterable[Result], below: Iterab
 def meanings(results: Iterable[Result], made: Iterable[Shown]) -> list[tuple[str, str]]:
     """Every label on the page and what it means."""
     known = {label.value: text for label, text in MEANING.items()}
-    known[COMPUTED] = "from metadata, or by computing twice and comparing; no clock is involved"
+    known[COMPUTED] = "from metadata, or from the state of a model in training; no clock is involved"
     seen = {r.cell.label.value for r in results}
     for one in made:
         if "label" in one.columns:
@@ -163,9 +179,13 @@ def traces(root: Path, results: Iterable[Result]) -> list[Trace]:
             continue
         pipeline = result.cell.config.get("pipeline")
         name = pipeline.get("name") if isinstance(pipeline, dict) else ""
-        text = f"{result.cell.scene}, {name}, {result.measurement.ranks} ranks, {result.cell.arm}"
+        text = f"{result.cell.scene}, {name}, {_ranks(result.measurement.ranks)}, {result.cell.arm}"
         found.append(Trace(href=f"cells/{result.cell_id}/{TRACE}", text=f"{text} ({result.cell.label.value})"))
     return sorted(found, key=lambda trace: (trace.text, trace.href))[:MOST_TRACES]
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 def sequences(root: Path) -> list[Sequence]:

@@ -69,7 +69,7 @@ def load_study(study: str) -> StudyFile:
     import yaml
 
     try:
-        data = yaml.safe_load(_with_data(study, path.read_text(encoding="utf-8")))
+        data = yaml.safe_load(with_data(f"Study {study}", path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"The study {path} cannot be read: {' '.join(str(error).split())}.") from error
     return read_study(path.stem, data)
@@ -102,14 +102,17 @@ def setting(word: str) -> str:
     return key
 
 
-def _with_data(study: str, text: str) -> str:
-    """The text with $ODIN_DATA, the folder of captures, in place. Raises InputError where it is needed and not set."""
+def with_data(what: str, text: str) -> str:
+    """The text with $ODIN_DATA, the folder of captures, in place. Raises InputError where it is needed and not set.
+
+    what: whose text it is, for that sentence
+    """
     if DATA not in text:
         return text
     folder = os.environ.get(DATA[1:], "")
     if not folder:
         raise InputError(
-            f"Study {study} trains on captures below {DATA}, which is not set. Set it to the folder that holds them, "
+            f"{what} trains on captures below {DATA}, which is not set. Set it to the folder that holds them, "
             "one folder in COLMAP layout each."
         )
     return text.replace(DATA, str(Path(folder).expanduser().resolve()))

@@ -14,6 +14,7 @@ from harness.store.identity import ROOT, canonical_json, git_state
 from harness.store.index import RecordIndex
 from harness.study.command import plan_study
 from harness.study.estimate import cost
+from harness.study.file import with_data
 from harness.study.plan import StudyPlan
 from harness.study.scale import Part, ScaleFile, load_scale
 from harness.study.states import PairState, counts, pair_states
@@ -141,7 +142,8 @@ def _benchmark(part: Part, asked: Asked, refresh: bool) -> int:
     if table.exists() and not refresh:
         return 0
     table.parent.mkdir(parents=True, exist_ok=True)
-    words = [argument.replace("{csv}", str(table.resolve())) for argument in part.arguments]
+    given = [with_data(f"Benchmark {part.name}", argument) for argument in part.arguments]
+    words = [argument.replace("{csv}", str(table.resolve())) for argument in given]
     print(f"\n{part.name}: {_minutes(part)}", file=sys.stderr, flush=True)
     done = subprocess.run([sys.executable, "-m", f"benchmarks.{part.benchmark}", *words], cwd=ROOT, check=False)
     if done.returncode or not table.exists():

@@ -30,7 +30,7 @@ class Part:
     study:     name of a study, or the empty string
     benchmark: name of a module of `benchmarks`, or the empty string; it writes `benchmarks/<name>.csv` below `out`
     minutes:   on two idle cores; None where nobody has timed it
-    arguments: of the benchmark; {csv} stands for its table
+    arguments: of the benchmark; {csv} stands for its table, $ODIN_DATA for the folder of captures
     """
 
     name: str

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from harness.store.identity import code_version
 from harness.store.index import Known, RecordIndex
 from harness.store.states import State
+from harness.study.noted import noted_cells
 from harness.study.plan import PlannedPair, StudyPlan
 
 
@@ -52,8 +53,14 @@ def pair_states(plan: StudyPlan, index: RecordIndex | None = None) -> list[PairS
     manifests: dict[str, str | None] = {}
     for pair in plan.pairs:
         if pair.scene not in manifests:
-            manifests[pair.scene] = plan.manifest(pair)
+            manifests[pair.scene] = plan.manifest(pair) or _noted_manifest(plan, pair, index)
     return [_pair_state(plan, pair, manifests[pair.scene], version, index) for pair in plan.pairs]
+
+
+def _noted_manifest(plan: StudyPlan, pair: PlannedPair, index: RecordIndex) -> str | None:
+    """Manifest of a scene that was never loaded here, but whose records came with a clone."""
+    noted = (index.entries.get(cell) for cell in noted_cells(plan.folder, pair.where))
+    return next((entry.manifest for entry in noted if entry is not None and entry.manifest), None)
 
 
 def counts(states: Sequence[PairState]) -> Counter[str]:

@@ -11,16 +11,18 @@ import pandas as pd
 from harness.config.resolve import identity_of
 from harness.measure.breakdown import Breakdown
 from harness.measure.quality import Quality, ViewQuality
+from harness.measure.timeline import write_steps, write_timeline
 from harness.store.exchange import Exchange, Transfer
 from harness.store.identity import NONE, code_version, workload_id
 from harness.store.record import Reading
 from harness.store.schema import Label, Link, Measurement, Primitives, Result, Seeds, Windows
-from harness.store.store import CellStore
+from harness.store.store import STEPS, TIMELINE, CellStore
 from harness.study.command import plan_study
 from harness.study.plan import PlannedPair, StudyPlan
 from harness.study.scale import load_scale
 from odin.arms import Order
 from odin.arms import arm as arm_named
+from tests.measure.ring import steps_of, timeline
 from tests.store import samples
 
 # useful, transfer, skew, odin, structural: s per step; arms that are not here wait as much as `throughput`.
@@ -66,7 +68,19 @@ def record(plan: StudyPlan, leave_out: int = 0) -> None:
         manifest = hashlib.sha256(pair.scene.encode()).hexdigest()
         plan.keep_manifest(pair, manifest)
         for index in range(len(pair.cells) - leave_out):
-            store.write_result(result(pair, index, manifest))
+            made = result(pair, index, manifest)
+            store.write_result(made)
+            if plan.name.endswith("-timeline"):
+                _write_frames(store.path(made.cell_id), made)
+
+
+def _write_frames(folder: Path, made: Result) -> None:
+    """The timeline of a cell, and its steps."""
+    run = made.measurement
+    assert run is not None
+    frame = timeline(run.steps, run.ranks, late=1.0, overlapped=not made.cell.arm.startswith("barrier"))
+    write_timeline(frame, folder / TIMELINE)
+    write_steps(steps_of(run.steps, run.ranks), folder / STEPS)
 
 
 def result(pair: PlannedPair, index: int, manifest: str) -> Result:
@@ -188,4 +202,33 @@ def falsifier() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["scene", "evidence", "stale", "predicted", "passing", "energy"])
 
 
-TABLES = {"planner": planner, "shadow_memory": shadow_memory, "shadow_graph": shadow_graph, "falsifier": falsifier}
+def locality() -> pd.DataFrame:
+    """As benchmarks.locality writes it."""
+    rows = [
+        ("rooms-views36", moment, images, 1400, f"v{k}.png", 0.4 + 0.1 * k, 0.3 + 0.1 * k, 0.2 + 0.05 * k)
+        for moment, images in (("initial", 0), ("mid", 3500), ("late", 7000), ("after a reset", 7000))
+        for k in range(3)
+    ]
+    names = ["scene", "moment", "images", "primitives", "view", "geometry", "computation", "importance"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def locality_graphs() -> pd.DataFrame:
+    """As benchmarks.locality_graphs writes it."""
+    rows = [
+        ("rooms-views36", 64, graph, first, second, scale * weight, 465, 0.2 * scale, 0.7 * scale)
+        for graph, scale in (("geometry", 1.0), ("computation", 0.9), ("importance", 0.6), ("tracks", 0.3))
+        for first, second, weight in ((1, 2, 0.6), (1, 3, 0.1), (1, 4, 0.0), (2, 3, 0.05), (2, 4, 0.004), (3, 4, 0.4))
+    ]
+    names = ["scene", "images", "graph", "first", "second", "weight", "pairs", "mean", "coupled"]
+    return pd.DataFrame(rows, columns=names)
+
+
+TABLES = {
+    "planner": planner,
+    "shadow_memory": shadow_memory,
+    "shadow_graph": shadow_graph,
+    "falsifier": falsifier,
+    "locality": locality,
+    "locality_graphs": locality_graphs,
+}

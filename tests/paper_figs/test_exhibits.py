@@ -11,6 +11,9 @@ import pytest
 
 from harness.cli import main
 from harness.report.exhibits import INDEX, Shown
+from harness.study.command import plan_study
+from harness.study.noted import noted_cells
+from harness.study.reproduce import Asked, announcement
 from odin.errors import InputError
 from paper_figs.caption import caption
 from paper_figs.cells import PAIRS, Cells, over_seeds, role_of
@@ -21,7 +24,7 @@ from paper_figs.tidy import read_rows
 from tests.paper_figs.records import smoke
 
 GOLDEN = Path(__file__).with_name("golden")
-PICTURED = [e for e in EXHIBITS if e.name not in ("table2", "fig6")]  # a table; a timeline needs its frames
+PICTURED = [e for e in EXHIBITS if e.name != "table2"]  # a table
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +114,30 @@ def test_records_can_move_and_plans_are_not_needed(cells: Cells, tmp_path: Path)
     assert all(str(cells.root) not in p.read_text() for p in moved.glob(f"studies/*/{PAIRS}"))
     (exhibit,) = exhibits(["fig9"])
     assert exhibit.rows(Cells(moved)).equals(exhibit.rows(cells))
+
+
+def test_records_that_come_with_a_clone_are_done_and_stay_noted(tmp_path: Path) -> None:
+    there, clone = smoke(tmp_path / "there", "tau"), tmp_path / "clone"
+    before = Cells(there).pairs("tau")
+    for path in (*there.glob("cells/*/result.json"), *there.glob(f"studies/*/{PAIRS}")):  # what git keeps
+        (clone / path.relative_to(there)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, clone / path.relative_to(there))
+    asked = Asked.of([f"out={clone}", "only=tau"])
+    assert announcement(asked)[1].endswith("0 of 1 pairs of smoke-tau")
+    assert "1 of 1 pairs" in announcement(Asked.of([f"out={clone}", "only=tau", "steps=9"]))[1]
+    noted = (clone / "studies" / "smoke-tau" / PAIRS).read_bytes()
+    plan_study("smoke-tau", [f"out={clone}"]).save()
+    after = Cells(clone).pairs("tau")
+    assert [p.results for p in after] == [p.results for p in before]
+    assert (clone / "studies" / "smoke-tau" / PAIRS).read_bytes() == noted
+
+
+def test_places_are_noted_without_paths(tmp_path: Path) -> None:
+    (tmp_path / PAIRS).write_text('[{"where": {"capture": "bonsai,images_4"}, "cells": ["a-b", null]}]')
+    assert noted_cells(tmp_path, {"capture": "/data/bonsai,images_4"}) == ["a-b"]
+    assert noted_cells(tmp_path, {"capture": "/data/fox,images_4"}) == []
+    (tmp_path / PAIRS).write_text("[{}]")
+    assert noted_cells(tmp_path, {}) == [] == noted_cells(tmp_path / "absent", {})
 
 
 def test_an_arm_of_a_device_stands_for_its_own(cells: Cells) -> None:

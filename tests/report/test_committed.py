@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.report.committed import committed_lines
+from harness.report.committed import committed_lines, matrix_lines
 
 HEAD = "exhibit,quantity,scene,pipeline,arm,value,low,high,paper,unit,label,n,commit\n"
 
@@ -23,6 +23,15 @@ def test_lines(tmp_path: Path) -> None:
         "throughput mean speedup 1.250× [1.100, 1.400] over 20 cells (virtual), paper 1.22×"
     )
     assert " ".join(second.split()) == "quality mean speedup real 1.200× over 1 cells (virtual)"
+
+
+def test_the_matrix_that_was_run_here_is_told_alike(tmp_path: Path) -> None:
+    row = "headline,mean_speedup,,,predicted,1.31,,,,ratio,virtual,20,0123456789ab\n"
+    (tmp_path / "summary.csv").write_text(HEAD + row)
+    head, line = matrix_lines(tmp_path, "laptop")
+    assert head.startswith("Matrix of scale laptop (commit 0123456789ab; ") and "report.html" in head
+    assert committed_lines(tmp_path / "summary.csv")[1:] == [line] and "1.310× over 20 cells (virtual)" in line
+    assert matrix_lines(tmp_path / "absent", "laptop") == []
 
 
 def test_nothing_committed_is_nothing_said(tmp_path: Path) -> None:

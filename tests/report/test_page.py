@@ -102,7 +102,7 @@ def test_it_says_what_failed_and_what_is_missing(root: Path) -> None:
     text = write_page(root).read_text(encoding="utf-8")
     assert "a pair: late." in text and "fox barrier, failed: rank 1 died" in text
     assert "missing: table planner" in text and "odin-bench reproduce all only=planner" in text
-    assert 'class="not">NOT met' in text and "Because." in text
+    assert 'not" data-is="verdict">NOT met' in text and "Because." in text
     assert "speedup &lt;b&gt;" in text and "<b>" not in text
     assert "0123456789ab" in text and "Example CPU" in text and "padded" in text
     hrefs = [a["href"] for a in Page(text).all("a") if a["href"].endswith(TRACE)]
