@@ -33,7 +33,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made = studies.plan(tmp_path, seeds=range(5))
     studies.record_pair(made, made.pairs[0])
     studies.record_pair(made, made.pairs[4])  # done before it was preempted
-    monkeypatch.setattr(jobs, "job_states", lambda wanted: {j: JobState(state=STATES[j]) for j in wanted})
+    monkeypatch.setattr("slurm.outcomes.job_states", lambda wanted: {j: JobState(state=STATES[j]) for j in wanted})
     return made
 
 
