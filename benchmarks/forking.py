@@ -6,7 +6,6 @@ not survive a fork.
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
@@ -86,12 +85,14 @@ class Forked:
 
 def start_rank(spec: RunSpec, rank: int) -> Forked:
     """In place of `harness.run.launch._start`."""
-    engine = "harness.run.virtual" if spec.config.engine.virtual else "harness.run.worker"
+    from harness.run import virtual, worker
+
+    engine = virtual if spec.config.engine.virtual else worker
 
     def run() -> int:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         show_stacks()
-        return int(importlib.import_module(engine).main([str(spec.path), str(rank)]))
+        return engine.main([str(spec.path), str(rank)])
 
     if rank > 0:
         return Forked(run, spec.log(rank))

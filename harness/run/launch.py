@@ -34,6 +34,7 @@ OnMessage = Callable[[dict], None]
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 3.0
 _NOTICE_SECONDS, _LAST_SECONDS = 3.0, 0.5
+_STEP_SECONDS = 6.0  # with the grace, a rank that hangs is gone within its patience + 10 s
 # One thread per rank: ranks share the cores, and more threads than cores slow all of them down.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
@@ -73,8 +74,17 @@ class Here:
 
     def start(self, spec: RunSpec) -> list[subprocess.Popen]:
         """One process per rank."""
-        ranks = range(1 if spec.config.engine.virtual else spec.config.engine.ranks)
-        return [_start(spec, rank) for rank in ranks]
+        started: list[subprocess.Popen] = []
+        try:
+            for rank in range(1 if spec.config.engine.virtual else spec.config.engine.ranks):
+                started.append(_start(spec, rank))
+        except OSError as error:
+            with _ranks(started):  # which ends them
+                raise RunError(
+                    f"The process of rank {len(started)} could not be started: {error.strerror or error}. Nothing was "
+                    "trained; close other programs, or use fewer ranks."
+                ) from error
+        return started
 
     def killed(self, spec: RunSpec, codes: Sequence[int | None]) -> Killed | None:
         """A process that a signal ended."""
@@ -201,7 +211,7 @@ def _patience(spec: RunSpec, reached: _Reached) -> float:
     after the other; but a step of ranks that are processes is told soon after it is done. A little more than the
     ranks' own patience: they know better whom they wait for."""
     training = reached.training and not spec.config.engine.virtual
-    return spec.config.engine.timeout_s + (_NOTICE_SECONDS if training else 300.0)
+    return spec.config.engine.timeout_s + (_STEP_SECONDS if training else 300.0)
 
 
 def _start(spec: RunSpec, rank: int) -> subprocess.Popen:

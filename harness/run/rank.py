@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import importlib
 import os
 import signal
 import sys
@@ -49,7 +48,11 @@ def main(arguments: list[str]) -> int:
     supervisor = os.environ.pop(SUPERVISOR, "")
     if supervisor:
         tie(int(supervisor))
-    return int(importlib.import_module(engine).main(rest))
+    if engine == "harness.run.virtual":
+        from harness.run.virtual import main as run
+    else:
+        from harness.run.worker import main as run
+    return run(rest)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
 import os
 import signal
@@ -23,9 +22,9 @@ class Forked:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         mine, theirs = context.Pipe(duplex=False)
-        engine = "harness.run.virtual" if spec.config.engine.virtual else "harness.run.worker"
+        virtual = spec.config.engine.virtual
         log, first = spec.log(rank), rank == 0
-        self.process = context.Process(target=_rank, args=(engine, spec.path, rank, log, theirs if first else None))
+        self.process = context.Process(target=_rank, args=(virtual, spec.path, rank, log, theirs if first else None))
         self.process.start()
         theirs.close()
         self.pid = self.process.pid
@@ -43,7 +42,7 @@ class Forked:
         os.kill(self.pid, number)
 
 
-def _rank(engine: str, spec: Path, rank: int, log: Path, out: object) -> None:
+def _rank(virtual: bool, spec: Path, rank: int, log: Path, out: object) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -53,4 +52,7 @@ def _rank(engine: str, spec: Path, rank: int, log: Path, out: object) -> None:
         out.close()
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     show_stacks()
-    sys.exit(importlib.import_module(engine).main([str(spec), str(rank)]))
+    from harness.run import virtual as threads
+    from harness.run import worker
+
+    sys.exit((threads if virtual else worker).main([str(spec), str(rank)]))

@@ -6,6 +6,7 @@ All runs of this file share a folder of records in which one sequence was finish
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def test_a_slow_rank_is_no_error_but_shows(records: Path, forked: list[Forked]) 
     slow, usual = (of(records, f)["barrier"].measurement.breakdown for f in (fault, ""))
     assert slow.skew > usual.skew + 0.05
     assert slow.wait_by_rank[0] > slow.wait_by_rank[1] + 0.1
+
+
+def test_a_rank_of_the_virtual_engine(tmp_path: Path, forked: list[Forked], capsys: pytest.CaptureFixture[str]) -> None:
+    """Its ranks are threads: the one that failed is named, and a kill takes all of them."""
+    virtual = ["engine=virtual", "compute=rtx4090", "link=none", "reduce=ordered", "arms=[barrier]"]
+    assert reproduce(tmp_path, *virtual, "faults=[raise:rank=1:step=3]") == 1
+    told = capsys.readouterr().err
+    assert re.search(r"Rank 1 was the first to fail, after [2-4] steps of barrier #1: RuntimeError: fault inj", told), (
+        told
+    )
+    assert reproduce(tmp_path, *virtual, "faults=[kill:rank=1:step=3]") == 1
+    told = capsys.readouterr().err
+    assert re.search(r"The process of all ranks was the first to go, after [2-4] steps of barrier #1: it was", told), (
+        told
+    )
+    assert reproduce(tmp_path, *virtual, "faults=[slow:rank=1]") == 2
+    assert "expected one of kill, raise, oom, nan, disk, torn on the virtual engine" in capsys.readouterr().err
 
 
 def test_a_port_has_to_be_one_that_ranks_meet_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
