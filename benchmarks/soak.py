@@ -111,14 +111,14 @@ def fresh(words: list[str], log: Path) -> Process:
 
 
 class Soak:
-    """One soak below a folder. chance: says whom to kill, and when."""
+    """One soak below a folder. chance: says whom to kill, and when; study: the text of its file."""
 
-    def __init__(self, out: Path, chance: random.Random, start: Start = forked) -> None:
+    def __init__(self, out: Path, chance: random.Random, start: Start = forked, study: str = STUDY) -> None:
         self.out, self.chance, self.start, self.tally = out, chance, start, Tally()
         self._study = out / "soak.yaml"
         self._seen: set[int] = set()  # ranks of all invocations
         out.mkdir(parents=True, exist_ok=True)
-        self._study.write_text(STUDY, encoding="utf-8")
+        self._study.write_text(study, encoding="utf-8")
 
     def run(self, kills: int) -> Tally:
         """The study undisturbed, then disturbed by so many kills, then to its end."""

@@ -27,7 +27,8 @@ for other in after[1].split(":") if after else []:
         time.sleep(0.1)
 for task in range(int(array[1]), int(array[2]) + 1) if array else [None]:
     own = {{"SLURM_JOB_ID": f"{{number}}{{'' if task is None else task}}", "SLURM_JOB_NUM_NODES": "1",
-           "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "here", "SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}}
+           "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "here", "SLURM_NODEID": "0", "SLURM_PROCID": "0",
+           "SLURM_LOCALID": "0"}}
     if task is not None:
         own |= {{"SLURM_ARRAY_JOB_ID": str(number), "SLURM_ARRAY_TASK_ID": str(task)}}
     subprocess.run(["bash", script], env=os.environ | own)
