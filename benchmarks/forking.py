@@ -26,10 +26,13 @@ def warm() -> None:
     """Import and compile what supervisors and ranks need; they are forked afterwards."""
     from harness.config import load
     from harness.run import virtual, worker
-    from harness.run.workload import compile_kernels
+    from harness.run.workload import compile_kernels, load_workload
     from harness.study import run
+    from odin.arms import arm
 
     assert all((virtual, worker, run))
+    tiny = load(["scene=rooms?views=16&width=48&height=36&points=300", "steps=12", "link=none"])
+    load_workload(tiny).plan(arm("quality"))
     backward = torch.autograd.backward
     # Forked ranks load the kernels of colour's gradient themselves: autograd that has run here would not run there.
     torch.autograd.backward = lambda *_, **__: None  # type: ignore[assignment]

@@ -239,6 +239,7 @@ def main(arguments: list[str]) -> int:
     spec, rank = RunSpec.load(Path(arguments[0])), int(arguments[1])
     where = "while it met the others"
     worker: Worker | None = None
+    Whereabouts(spec).say(rank, where)
     try:
         group = Group(spec, rank)
         worker = Worker(spec, group)

@@ -12,7 +12,7 @@ from tests.faults.forked import Forked
 
 STUDY = """
 set: {scene: 'rooms?views=16&width=48&height=36&points=300', link: none, padded: false, ranks: 1, steps: 3,
-      mirrored: false, realtime: false}
+      mirrored: false, realtime: false, timeout_s: 600}
 axes:
   case: [{seed: 0}, {seed: 1, faults: ['raise:step=2:times=1']}, {seed: 2}]
 pairs: [[barrier]]

@@ -18,9 +18,9 @@ from harness.store.schema import Label, Result, Status
 from harness.store.store import CellStore
 from tests.faults.forked import Forked
 
-TINY = "rooms?views=16&width=64&height=48&points=600"
+TINY = "rooms?views=16&width=48&height=36&points=300"
 WORDS = [f"scene={TINY}", "steps=6", "ranks=2", "views_per_unit=1", "arms=[barrier,quality]", "mirrored=false",
-         "link=none", "padded=false", "densify=false", "timeout_s=60", "realtime=false"]  # fmt: skip
+         "link=none", "padded=false", "densify=false", "timeout_s=600", "realtime=false"]  # fmt: skip
 TIMEOUT = 20.0  # of the rank that hangs; the others wait so long
 AT_3 = "after 3 steps of quality #1"
 GONE = f"was the first to go, {AT_3}: it was ended by SIGKILL ("

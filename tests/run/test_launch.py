@@ -34,5 +34,5 @@ def test_ranks_that_were_started_end_when_another_cannot_be(tmp_path: Path, monk
 
 def test_a_folder_that_takes_no_files_is_one_paragraph(tmp_path: Path) -> None:
     spec = RunSpec(config=load(["link=none", "padded=false"]), cells=(("barrier", 0),), folder=tmp_path / "absent")
-    with pytest.raises(RunError, match="Cannot write in .*absent: No such file.*Nothing was started"):
+    with pytest.raises(RunError, match=r"Cannot write in .*absent: No such file.*Nothing was started"):
         launch.launch(spec, print)
