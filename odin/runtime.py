@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 
 from odin.arms import Arm, Evidence, Waits
@@ -190,7 +191,9 @@ class Runtime:
         if last:
             publication.colours_done(step)
         with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(frame.rows)):
-            slot.add(0, frame.rows, self.recipe.backward_geometry(frame))
+            gradient = self.recipe.backward_geometry(frame)
+            _require_finite(gradient, step, frame.view)
+            slot.add(0, frame.rows, gradient)
         publication.observe(step, position, frame)
         if not last:
             publication.view_done(step, position)
@@ -219,6 +222,18 @@ class Runtime:
                 "rank 0's. Replicas must stay identical; a rank has read or reduced something else. The run was "
                 "stopped and its record is marked failed."
             )
+
+
+def _require_finite(gradient: Any, step: int, view: int) -> None:
+    """Raise RunError for a gradient that is no number: here, because summed over ranks it says no more whose it was.
+    One on a device is not looked at, which would stop the host until it is there."""
+    # A sum in float32 takes no notice of signs and NaN passes through it; an overflow is looked at twice.
+    if isinstance(gradient, np.ndarray) and not math.isfinite(gradient.sum()) and not np.isfinite(gradient).all():
+        raise RunError(
+            f"The gradient of step {step + 1}, training view {view} (from 0 in name order) is not a finite number: "
+            "training has diverged, or the view's photo or pose holds values that are none. The run was stopped and "
+            "its record is marked failed."
+        )
 
 
 def checkpoint_boundaries(plan: Plan, every: int) -> Plan:

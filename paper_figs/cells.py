@@ -24,7 +24,7 @@ from harness.report.headline import sequences
 from harness.report.summary import BASELINE, Headline, Numbers, headline
 from harness.store.files import write_text
 from harness.store.index import RecordIndex
-from harness.store.schema import Measurement, Result
+from harness.store.schema import Label, Measurement, Result
 from harness.store.store import STEPS, TIMELINE, CellStore
 from harness.study.noted import PAIRS, plain_place
 from harness.study.plan import PLAN, StudyPlan
@@ -298,7 +298,12 @@ def _pairs(folder: Path, store: CellStore) -> list[Pair]:
                       results=_records(store, one["cells"]), root=store.root) for one in noted]  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / PAIRS} cannot be read ({error}). Delete it and run the study again.") from error
-    return [pair for pair in pairs if pair.results]
+    return [pair for pair in pairs if pair.results and not disturbed(pair.results)]
+
+
+def disturbed(results: Sequence[Result]) -> bool:
+    """Whether faults were injected into these cells: no exhibit shows their numbers."""
+    return any(result.cell.label is Label.DISTURBED for result in results)
 
 
 def _records(store: CellStore, ids: Sequence[str | None]) -> tuple[Result, ...]:
@@ -309,6 +314,8 @@ def _alone(store: CellStore) -> list[Pair]:
     """Sequences that no study asked for, as `reproduce headline` leaves them."""
     found = []
     for name, results in sequences(store.results()).items():
+        if disturbed(results):
+            continue
         first = results[0]
         order = {arm: place for place, arm in enumerate(dict.fromkeys(first.cell.sequence))}
         ordered = tuple(sorted(results, key=lambda r: (r.cell.repeat, order[r.cell.arm])))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odin.errors import InputError
+from odin.writing import about_to_replace
 
 CHECKPOINT_VERSION = 4
 
@@ -82,6 +83,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         with temporary.open("wb") as file:
             np.savez(file, header=header, **present)
             file.flush()
+            about_to_replace(temporary, path)
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:

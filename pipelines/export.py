@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from plyfile import PlyData, PlyElement
 
 from odin.errors import InputError
+from odin.writing import about_to_replace
 from pipelines import columns, surfel_columns
 from pipelines.columns import XYZ
 
@@ -38,7 +39,7 @@ FIELDS = fields(3)
 
 
 def write_ply(path: Path, parameters: NDArray[np.float32]) -> None:
-    """Write a table, float32 [N, 59] or [N, 58] (surfels), to a temporary name and rename it."""
+    """Write a table, float32 [N, 59] or [N, 58] (surfels), to a temporary name and rename it. Raises OSError."""
     layout = surfel_columns if parameters.shape[1] == surfel_columns.COLUMNS else columns
     rest = parameters[:, layout.F_REST].reshape(-1, _REST, 3).transpose(0, 2, 1).reshape(len(parameters), -1)
     normals = np.zeros((len(parameters), 3), np.float32)
@@ -47,8 +48,12 @@ def write_ply(path: Path, parameters: NDArray[np.float32]) -> None:
     values = np.concatenate(blocks, axis=1).astype("<f4")
     vertices = values.view([(name, "<f4") for name in fields(layout.SCALE.stop - layout.SCALE.start)]).reshape(-1)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    PlyData([PlyElement.describe(vertices, "vertex")]).write(str(temporary))
-    temporary.replace(path)
+    try:
+        PlyData([PlyElement.describe(vertices, "vertex")]).write(str(temporary))
+        about_to_replace(temporary, path)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_ply(path: Path) -> NDArray[np.float32]:

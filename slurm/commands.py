@@ -13,8 +13,9 @@ from harness.exits import ends_in_exit
 from harness.study.command import dry_run_lines, plan_study
 from harness.study.states import pair_states
 from odin.errors import InputError, RunError
+from slurm.outcomes import states_of
 from slurm.profile import ClusterProfile, load_profile
-from slurm.states import GONE, JobState, job_states
+from slurm.states import GONE, JobState
 from slurm.submission import Submission, submissions
 
 POLL_SECONDS = 2.0
@@ -85,30 +86,27 @@ def _profile(words: Sequence[str]) -> tuple[ClusterProfile, list[str]]:
 
 def _refuse_twice(out: Path, keys: set[str]) -> None:
     """Raise InputError when one of the pairs is already waiting in the queue."""
-    for made, job, state in _states(out):
+    for made, key, job, state in _states(out):
         # A controller that is busy may not show a job that it has just taken.
         fresh = state.state == GONE and time.time() - made.folder.stat().st_mtime < FRESH_SECONDS
-        if (state.active or fresh) and keys & {k for k, j in made.jobs.items() if j == job}:
+        if (state.active or fresh) and key in keys:
             raise InputError(
                 f"Pairs of this study are in the queue already (job {job}, {state.state}). Wait for them, or scancel "
                 f"them; odin-bench jobs {out} lists them."
             )
 
 
-def _states(out: Path) -> list[tuple[Submission, str, JobState]]:
-    made = [s for s in submissions(out) if not s.profile.local]
-    states = job_states(job for s in made for job in (*s.jobs.values(), s.reduce) if job)
-    return [(s, job, states[job]) for s in made for job in (*s.jobs.values(), s.reduce) if job]
+def _states(out: Path) -> list[tuple[Submission, str, str, JobState]]:
+    return states_of([s for s in submissions(out) if not s.profile.local])
 
 
 def _lines(out: Path) -> Iterator[str]:
     seen = ""
-    for made, job, state in _states(out):
+    for made, key, job, state in _states(out):
         if made.folder.name != seen:
             seen = made.folder.name
             yield f"{seen}: {len(made.jobs)} pairs, attempt {made.attempt} of {made.profile.attempts}"
-        pairs = [key for key, other in made.jobs.items() if other == job]
-        yield f"  {job:<12} {state.state:<12} {pairs[0] if pairs else 'table':<14} {state.nodes}".rstrip()
+        yield f"  {job:<12} {state.state:<12} {key:<14} {state.nodes}".rstrip()
 
 
 def _wait(out: Path) -> int:
@@ -116,14 +114,14 @@ def _wait(out: Path) -> int:
     while True:
         before = len(submissions(out))
         states = _states(out)
-        for _, job, state in states:
+        for _, _, job, state in states:
             if state.stuck:
                 raise RunError(
                     f"Job {job} could not be launched on its node and is held by Slurm, so it never ends. Its node's "
                     f"slurmd log says why; then scontrol release {job} or scancel {job}. Nothing of it has run."
                 )
         # The job that ends last may have submitted others while states were asked for.
-        if not any(state.active for _, _, state in states) and len(submissions(out)) == before:
+        if not any(state.active for _, _, _, state in states) and len(submissions(out)) == before:
             break
         time.sleep(POLL_SECONDS)
     for line in _lines(out):

@@ -9,13 +9,15 @@ from harness.store.files import write_text
 from harness.study.command import finish
 from harness.study.plan import PlannedPair, StudyPlan
 from harness.study.states import pair_states
+from odin.errors import RunError
 from slurm.layout import Layout
-from slurm.states import RESUBMITTED, job_states
+from slurm.outcomes import TABLE, outcome, states_of
+from slurm.states import RESUBMITTED
 from slurm.submission import Submission
 
 
-def run_one(plan: str, key: str, layout: Layout | None = None) -> str:
-    """Run a pair of a plan; the reason if it could not be finished, else the empty string.
+def run_one(plan: str, key: str, layout: Layout | None = None) -> None:
+    """Run a pair of a plan. Raises RunError with the reason if it could not be finished, so that its job fails.
 
     layout: of its ranks on the nodes of this job; None is all of them on this one
     """
@@ -27,16 +29,20 @@ def run_one(plan: str, key: str, layout: Layout | None = None) -> str:
 
         starter = Srun(layout)
     study = StudyPlan.load(Path(plan))
-    return run_pair(study, study.pair(key), starter=starter)
+    with outcome(Path(plan).parent, key):
+        reason = run_pair(study, study.pair(key), starter=starter)
+        if reason:
+            raise RunError(reason)
 
 
 def run_all(submission: str) -> None:
     """Run all pairs of a submission in this process, then write the table: the `_local` twin's only job."""
     made = Submission.load(Path(submission))
     for key in made.jobs:
-        reason = run_one(str(made.plan), key)
-        if reason:
-            print(reason, file=sys.stderr)
+        try:
+            run_one(str(made.plan), key)
+        except RunError as error:
+            print(error, file=sys.stderr)
     finish(made.study())
 
 
@@ -46,6 +52,11 @@ def reduce(submission: str) -> None:
     A pair is submitted again as a whole, at most `attempts` times in all; then its plan says what ended it.
     """
     made = Submission.load(Path(submission))
+    with outcome(made.folder, TABLE):
+        _reduce(made)
+
+
+def _reduce(made: Submission) -> None:
     plan = made.study()
     again = lost_pairs(made, plan)
     finish(plan)
@@ -65,7 +76,7 @@ def lost_pairs(made: Submission, plan: StudyPlan) -> list[PlannedPair]:
     up, the reason is written where `status` finds it.
     """
     done = {state.pair.key for state in pair_states(plan) if state.done}
-    states = job_states(made.jobs.values())
+    states = {job: state for _, _, job, state in states_of([made])}
     again = []
     for key, job in made.jobs.items():
         state = states[job].state

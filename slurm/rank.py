@@ -15,7 +15,10 @@ def main(arguments: list[str]) -> int:
 
         print(missing_folder(path), file=sys.stderr)
         return 1
+    from harness.run.rank import show_stacks
     from harness.run.worker import main as run_rank
+
+    show_stacks()
 
     return run_rank([str(path), os.environ["SLURM_PROCID"]])
 

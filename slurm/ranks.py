@@ -17,7 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.run.emulation import refuse_emulation
-from harness.run.launch import Killed, environment
+from harness.run.launch import environment
+from harness.run.ports import refuse_without_ports, taken
+from harness.run.reason import Killed
 from harness.run.spec import RunSpec
 from harness.run.spread import serve_store, source_address
 from odin.errors import RunError
@@ -42,9 +44,11 @@ class Srun:
         refuse_emulation(padded=config.engine.padded, link=config.link.name, nodes=self.nodes)
         address = _own_address()
         if self.layout.rendezvous == FILE:
+            refuse_without_ports(config.faults)
             yield replace(spec, nodes=self.nodes, meeting=f"{address}:")
             return
-        store = serve_store(self.layout.ports or (0,))
+        with taken(config.faults, self.layout.ports):
+            store = serve_store(self.layout.ports or (0,))
         yield replace(spec, nodes=self.nodes, meeting=f"{address}:{store.port}")
         del store  # served until here
 
@@ -84,6 +88,10 @@ class Srun:
         log = spec.folder / "srun.log"
         return read_killed(log.read_text(encoding="utf-8", errors="replace")) if log.exists() else None
 
+    def stuck(self, codes: Sequence[int | None]) -> list[int]:
+        """Not known here: srun ends the step as soon as one task has failed."""
+        return []
+
 
 def read_killed(text: str) -> Killed | None:
     """The first task of a srun log that a signal, the memory limit or a lost node ended."""
@@ -92,7 +100,8 @@ def read_killed(text: str) -> Killed | None:
             break
         task = _TASK.match(line)
         if task and not task[3].startswith("Exited with"):
-            return Killed(f"Rank {task[2]} on {task[1]}", f"it was ended by the system ({task[3]})")
+            rank = int(task[2]) if task[2].isdigit() else None
+            return Killed(f"Rank {task[2]} on {task[1]}", f"it was ended by the system ({task[3]})", rank)
     lost = re.search(r"^srun: error: (?:Node failure on|.*node failure.* )\s*(\S+)", text, re.IGNORECASE | re.MULTILINE)
     return Killed(f"Node {lost[1]}", "Slurm lost it") if lost else None
 

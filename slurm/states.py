@@ -47,6 +47,11 @@ def job_states(jobs: Iterable[str]) -> dict[str, JobState]:
     return {job: found.get(job, JobState(state=GONE)) for job in wanted}
 
 
+def controller_answers() -> bool:
+    """Whether slurmctld can be asked at all: a job that it does not know has then been forgotten."""
+    return _output("scontrol", "ping") is not None
+
+
 def parse_sacct(text: str) -> dict[str, JobState]:
     """From `sacct -XnP -o JobID,State,NodeList`."""
     found = {}

@@ -54,4 +54,6 @@ def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     engine = {key: value for key, value in settings["engine"].items() if key not in NO_NUMBER}
     pipeline = {k: v for k, v in settings["pipeline"].items() if v is not None or k not in LATER}
     study = {k: v for k, v in settings["study"].items() if (k, v) not in AS_BEFORE}
-    return {**settings, "scene": scene, "engine": engine, "pipeline": pipeline, "study": study}
+    # Without faults a cell is what it was before there were any; with faults it is another.
+    whole = {key: value for key, value in settings.items() if key != "faults" or value}
+    return {**whole, "scene": scene, "engine": engine, "pipeline": pipeline, "study": study}

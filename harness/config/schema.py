@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from harness.config.checks import expect, expect_at_least, expect_one_of
+from harness.config.faults import check_faults
 from harness.config.pipeline import Pipeline
 from harness.config.sizes import read_bytes
 from odin.arms import MIXED, Waits, arm
@@ -348,8 +349,9 @@ class Study:
 class Config:
     """Everything a study needs to run.
 
-    seed: drives the epoch permutation, tie-breaks, the initial subsample, split noise and phase jitter
-    out:  folder for records; no number depends on it
+    seed:   drives the epoch permutation, tie-breaks, the initial subsample, split noise and phase jitter
+    out:    folder for records; no number depends on it
+    faults: that the run is to suffer (`harness.config.faults`); none unless the harness itself is examined
     """
 
     scene: Scene = field(default_factory=Scene)
@@ -362,6 +364,7 @@ class Config:
     study: Study = field(default_factory=Study)
     seed: int = 0
     out: str = "runs"
+    faults: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expect_at_least(0, key="seed", value=self.seed, most=2**32 - 1, advice="The default is seed=0.")
@@ -413,6 +416,10 @@ class Config:
             advice="What overlap keeps alive is known for a whole table on every rank, not for the shard of an owner.",
         )
         self._check_profiles()
+        cells = len(self.study.arms) * (2 if self.study.mirrored else 1)
+        check_faults(
+            self.faults, ranks=self.engine.ranks, steps=self.scale.steps, cells=cells, virtual=self.engine.virtual
+        )
 
     def _check_profiles(self) -> None:
         committed = self.compute.committed

@@ -19,6 +19,7 @@ MEANING = {
     Label.PADDED: "wall clock of real processes, collectives delayed by an emulated link and phases padded to "
     "nominal times",
     Label.VIRTUAL: "virtual clock over modelled compute and link, real numerics",
+    Label.DISTURBED: "faults were injected on purpose (faults=…): a number of the harness, not of an arm",
 }
 
 

@@ -117,6 +117,8 @@ def _mean(values: list[float]) -> float | None:
 def label_of(workload: Workload) -> schema.Label:
     """The evidence label that this configuration earns (D§1)."""
     engine, link = workload.config.engine, workload.config.link
+    if workload.config.faults:
+        return schema.Label.DISTURBED
     if engine.virtual:
         return schema.Label.VIRTUAL
     if engine.padded:

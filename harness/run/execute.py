@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import torch
 
 from harness.run.workload import Workload
 from odin.arms import Arm, Waits
@@ -14,6 +16,7 @@ from odin.audit import AuditRecord
 from odin.budget import Budget
 from odin.comm.transport import ExchangeTransport, Transport
 from odin.ddp import DdpRuntime
+from odin.errors import RunError
 from odin.keeper import Entry, Keeper
 from odin.ledger import Ledger
 from odin.memory import Memory
@@ -72,6 +75,7 @@ def execute(
     """Train a cell from its initial model. All ranks call this together. ledger: in place of the policy's own."""
     recipe = recipe or workload.recipe()
     plan = plan or workload.plan(arm)
+    require_equal_plans(plan, transport)
     if workload.family.sharded:
         return _execute_sharded(arm, transport, keeper, recipe, plan, on_step)
     initial = len(recipe.table)
@@ -129,6 +133,30 @@ def _execute_sharded(
         shard=runtime.peak,
         redistributions=tuple(recipe.redistributions),
     )
+
+
+def require_equal_plans(plan: Plan, transport: Transport) -> None:
+    """Raise RunError naming the ranks whose plan differs from rank 0's: they would train other views, or cut steps
+    elsewhere, and sums of unrelated gradients look like any others. All ranks call this together."""
+    digests = torch.zeros(transport.ranks, dtype=torch.int64)
+    digests[transport.rank] = int(plan.digest()[:15], 16)
+    transport.reduce_now(digests)
+    differing = [r for r in range(transport.ranks) if digests[r] != digests[0]]
+    if differing:
+        raise RunError(
+            f"Rank(s) {differing} have planned other steps than rank 0, so they see another partition or order of the "
+            "views. The scene, the settings and the versions of packages must be the same on every rank. Nothing was "
+            "trained."
+        )
+
+
+def require_finite_loss(step: StepRecord, *, known: bool) -> None:
+    """Raise RunError where a step's loss is no finite number. known: it would be a number (see `StepRecord`)."""
+    if known and not math.isfinite(step.loss):
+        raise RunError(
+            f"The loss of step {step.step + 1} is {step.loss}: training has diverged, or the capture holds values that "
+            "are no numbers. The run was stopped and its record is marked failed."
+        )
 
 
 def render_views(recipe: GaussianSplatting, workload: Workload) -> dict[str, np.ndarray]:

@@ -94,7 +94,8 @@ class Group:
             path.unlink()
             board.unlink()
         engine = self.spec.config.engine
-        transport = GlooTransport(self._in_order, stamps, cuts, link, Reduction(engine.reduce))
+        reduction, patience = Reduction(engine.reduce), engine.timeout_s
+        transport = GlooTransport(self._in_order, stamps, cuts, link, reduction, patience)
         if engine.padded:
             # Here, because ordered sums have a thread that is as old as their transport.
             self.priority = prefer_communication(realtime=engine.realtime)

@@ -23,10 +23,11 @@ from harness.run.launch import Starter, launch
 from harness.run.spec import RunSpec
 from harness.run.workload import load_workload
 from harness.store import schema
+from harness.store.files import sweep
 from harness.store.identity import SCHEMA_VERSION, cell_id, code_version
 from harness.store.provenance import NONE, collect_provenance, now
 from harness.store.store import CellStore, State
-from odin.errors import OdinError
+from odin.errors import OdinError, RunError
 
 
 def run_headline(config: Config, *, refresh: bool) -> int:
@@ -115,8 +116,9 @@ def run_cells(
     with store.pair_lock(f"pair-{lock or ids[0]}", list(ids)):
         if not refresh and all(store.state(i).state is State.DONE for i in ids):
             return list(ids)
-        folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-        folder.mkdir(parents=True)
+        for cell_id in ids:
+            sweep(store.path(cell_id))
+        folder = _scratch(store)
         spec = RunSpec(config=config, cells=tuple((c.arm, c.repeat) for c in cells), folder=folder.resolve())
         started, finished = now(), dict[int, str]()
         with Progress(len(cells) * config.scale.steps, "warm-up") as progress:
@@ -124,10 +126,26 @@ def run_cells(
             try:
                 launch(spec, teller, starter)
             except OdinError as error:
-                _record_failure(cells, ids, store, finished, str(error), started, config)
+                try:
+                    _record_failure(cells, ids, store, finished, str(error), started, config)
+                except OdinError as refused:  # what ended the run is what the user must learn first
+                    _say(f"The failure could not be recorded either: {refused}")
                 raise
     shutil.rmtree(folder, ignore_errors=True)
     return [finished[i] for i in range(len(cells))]
+
+
+def _scratch(store: CellStore) -> Path:
+    """A fresh folder for one run. Raises RunError where it cannot be made."""
+    folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise RunError(
+            f"Cannot write in {store.root}: {error.strerror}. Nothing was started. Free some space or choose a folder "
+            "that can be written (out=), and run the same command again."
+        ) from error
+    return folder
 
 
 def _record_failure(

@@ -13,31 +13,30 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from platformdirs import user_cache_dir
 
 from harness.run import failure
+from harness.run.failure import Whereabouts
+from harness.run.ports import refuse_without_ports
+from harness.run.rank import SUPERVISOR
+from harness.run.reason import Killed, oom_kills, reason
 from harness.run.spec import RunSpec
 from harness.store.identity import code_version
-from odin.errors import InputError, RunError
+from odin.errors import RunError
 
 OnMessage = Callable[[dict], None]
 
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 3.0
+_NOTICE_SECONDS, _LAST_SECONDS = 3.0, 0.5
+_STEP_SECONDS = 6.0  # with the grace, a rank that hangs is gone within its patience + 10 s
 # One thread per rank: ranks share the cores, and more threads than cores slow all of them down.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-
-
-class Killed(NamedTuple):
-    """A rank that could leave no account: who, e.g. "Rank 3 on n2", and how, e.g. "it was ended by SIGKILL"."""
-
-    who: str
-    how: str
 
 
 class Starter(Protocol):
@@ -58,6 +57,10 @@ class Starter(Protocol):
         """Which rank was ended from outside, if one was. codes: exit codes of the processes so far."""
         ...
 
+    def stuck(self, codes: Sequence[int | None]) -> list[int]:
+        """Ranks that have not ended where the others have given them up, as far as processes tell."""
+        ...
+
 
 class Here:
     """All ranks on this machine, a process each."""
@@ -66,17 +69,35 @@ class Here:
 
     def meeting(self, spec: RunSpec) -> AbstractContextManager[RunSpec]:
         """The file in the run's folder."""
+        refuse_without_ports(spec.config.faults)
         return nullcontext(spec)
 
     def start(self, spec: RunSpec) -> list[subprocess.Popen]:
         """One process per rank."""
-        ranks = range(1 if spec.config.engine.virtual else spec.config.engine.ranks)
-        return [_start(spec, rank) for rank in ranks]
+        started: list[subprocess.Popen] = []
+        try:
+            for rank in range(1 if spec.config.engine.virtual else spec.config.engine.ranks):
+                started.append(_start(spec, rank))
+        except OSError as error:
+            with _ranks(started):  # which ends them
+                raise RunError(
+                    f"The process of rank {len(started)} could not be started: {error.strerror or error}. Nothing was "
+                    "trained; close other programs, or use fewer ranks."
+                ) from error
+        return started
 
     def killed(self, spec: RunSpec, codes: Sequence[int | None]) -> Killed | None:
         """A process that a signal ended."""
         gone = [(rank, -code) for rank, code in enumerate(codes) if code is not None and code < 0]
-        return Killed(f"Rank {gone[0][0]}", f"it was ended by {signal.Signals(gone[0][1]).name}") if gone else None
+        if not gone:
+            return None
+        rank, number = gone[0]
+        who = "The process of all ranks" if spec.config.engine.virtual else f"Rank {rank}"
+        return Killed(who, f"it was ended by {signal.Signals(number).name}", rank)
+
+    def stuck(self, codes: Sequence[int | None]) -> list[int]:
+        """Those whose processes are still there."""
+        return [rank for rank, code in enumerate(codes) if code is None]
 
 
 def launch(spec: RunSpec, on_message: OnMessage, starter: Starter | None = None) -> None:
@@ -89,32 +110,79 @@ def launch(spec: RunSpec, on_message: OnMessage, starter: Starter | None = None)
     """
     starter = starter or Here()
     with starter.meeting(spec) as met:
-        met.save()
+        before = oom_kills()
+        with _unwritable(spec):
+            met.save()
+            Whereabouts(met).create()
         with _ranks(starter.start(met)) as processes:
             reached = _Reached(on_message)
             codes = _until_ended(met, processes, reached)
+            if any(codes) and _only_noticed(met, starter, codes):
+                codes = _until_given_up(processes)
         if any(codes):
-            raise _reason(met, starter, codes, reached.text)
+            killed, stuck = starter.killed(met, codes), starter.stuck(codes) if len(codes) > 1 else []
+            raise reason(met, killed, stuck, reached.text, oom_kills() - before)
 
 
-def _until_ended(spec: RunSpec, processes: list[subprocess.Popen], on_message: OnMessage) -> list[int | None]:
+@contextmanager
+def _unwritable(spec: RunSpec) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"Cannot write in {spec.folder}: {error.strerror or error}. Nothing was started. Free some space or choose "
+            "a folder that can be written (out=), and run the same command again."
+        ) from error
+
+
+def _until_ended(spec: RunSpec, processes: list[subprocess.Popen], reached: _Reached) -> list[int | None]:
     """Deliver messages until all processes have ended well, or one has not; exit codes so far."""
     messages, listener = _listen(processes[0])
     silent_since = time.monotonic()
     while True:
-        if _deliver(messages, on_message):
+        if _deliver(messages, reached):
             silent_since = time.monotonic()
         codes = [p.poll() for p in processes]
         if any(codes) or None not in codes:
             if not any(codes):
                 listener.join()
-            _deliver(messages, on_message)
+            _deliver(messages, reached)
             return codes
-        if time.monotonic() - silent_since > _patience(spec):
+        patience = _patience(spec, reached)
+        if time.monotonic() - silent_since > patience:
+            _show_stacks(processes)
             raise RunError(
-                f"No rank has reported anything for {_patience(spec):.0f} s; the run was stopped. Logs of the "
-                f"ranks are in {spec.folder}. Raise engine.timeout_s if steps are really that long."
+                f"No rank has reported anything for {patience:.0f} s; the run was stopped.{Whereabouts(spec).all()} "
+                f"Logs of the ranks, with the stack of each, are in {spec.folder}. Raise engine.timeout_s if steps are "
+                "really that long."
             )
+        time.sleep(_POLL_SECONDS)
+
+
+def _only_noticed(spec: RunSpec, starter: Starter, codes: Sequence[int | None]) -> bool:
+    """Whether those that have ended so far know no reason."""
+    account = failure.first(spec)
+    return starter.killed(spec, codes) is None and (account is None or account.echo)
+
+
+def _until_given_up(processes: list[subprocess.Popen]) -> list[int | None]:
+    """Exit codes when whoever notices that ranks are leaving has left too: what is then still there hangs."""
+    deadline = time.monotonic() + _NOTICE_SECONDS
+    while [p.poll() for p in processes].count(None) > 1 and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    time.sleep(_LAST_SECONDS)  # the last one may be about to leave as well
+    codes = [p.poll() for p in processes]
+    _show_stacks(processes)
+    return codes
+
+
+def _show_stacks(processes: list[subprocess.Popen]) -> None:
+    """Ranks print where they are (`harness.run.rank`); one that was stopped cannot."""
+    asked = [process for process in processes if process.poll() is None]
+    for process in asked:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGUSR1)
+    if asked:
         time.sleep(_POLL_SECONDS)
 
 
@@ -124,32 +192,39 @@ class _Reached:
     def __init__(self, on_message: OnMessage) -> None:
         self._on_message = on_message
         self.text = "before the first step"
+        self.training = False
+        """A step is under way: not evaluation, nor what comes before the first cell."""
 
     def __call__(self, message: dict) -> None:
         stage = message.get("stage")
         if stage == "cell":
             self._cell = f"{message['arm']} #{message['repeat'] + 1}"
-            self.text = f"at the start of {self._cell}"
+            self.text, self._steps = f"at the start of {self._cell}", message["steps"]
         elif stage == "step":
-            self.text = f"about step {message['done']} of {self._cell}"
+            self.text = f"after about {message['done']} steps of {self._cell}"
+        self.training = stage == "step" and message["done"] < self._steps
         self._on_message(message)
 
 
-def _patience(spec: RunSpec) -> float:
-    """Generating a scene and compiling kernels are silent too, so the first minutes are free."""
-    return spec.config.engine.timeout_s + 300.0
+def _patience(spec: RunSpec, reached: _Reached) -> float:
+    """Generating a scene, compiling kernels and evaluating are silent too, and the virtual engine trains ranks one
+    after the other; but a step of ranks that are processes is told soon after it is done. A little more than the
+    ranks' own patience: they know better whom they wait for."""
+    training = reached.training and not spec.config.engine.virtual
+    return spec.config.engine.timeout_s + (_STEP_SECONDS if training else 300.0)
 
 
 def _start(spec: RunSpec, rank: int) -> subprocess.Popen:
     engine = "harness.run.virtual" if spec.config.engine.virtual else "harness.run.worker"
-    command = [sys.executable, "-m", engine, str(spec.path), str(rank)]
+    command = [sys.executable, "-m", "harness.run.rank", engine, str(spec.path), str(rank)]
+    own = {SUPERVISOR: str(os.getpid())} | ({} if "GLOO_SOCKET_IFNAME" in os.environ else {"GLOO_SOCKET_IFNAME": "lo"})
     with spec.log(rank).open("wb") as log:
         return subprocess.Popen(
             command,
             stdout=subprocess.PIPE if rank == 0 else log,
             stderr=log,
             stdin=subprocess.DEVNULL,
-            env=environment() | ({"GLOO_SOCKET_IFNAME": "lo"} if "GLOO_SOCKET_IFNAME" not in os.environ else {}),
+            env=environment() | own,
             start_new_session=True,
         )
 
@@ -173,7 +248,8 @@ def _ranks(processes: list[subprocess.Popen]) -> Iterator[list[subprocess.Popen]
         for sent in (signal.SIGTERM, signal.SIGKILL):
             for process in processes:
                 if process.poll() is None:
-                    os.killpg(process.pid, sent)
+                    with suppress(ProcessLookupError):  # it has just ended, and is not waited for yet
+                        os.killpg(process.pid, sent)
             deadline = time.monotonic() + _GRACE_SECONDS
             while any(p.poll() is None for p in processes) and time.monotonic() < deadline:
                 time.sleep(0.02)
@@ -210,17 +286,3 @@ def _deliver(messages: SimpleQueue, on_message: OnMessage) -> bool:
         except ValueError:
             continue  # a library printed something; it is not for us
         on_message(message)
-
-
-def _reason(spec: RunSpec, starter: Starter, codes: Sequence[int | None], reached: str) -> InputError | RunError:
-    """Why the first rank went. A rank that was killed leaves no account; the others only noticed its absence."""
-    killed, account = starter.killed(spec, codes), failure.first(spec)
-    if killed is not None and (account is None or account.echo):
-        return RunError(
-            f"{killed.who} was the first to go, {reached}: {killed.how} (out of memory, or a kill from outside). All "
-            f"ranks were stopped; records of finished cells are intact. Logs: {spec.folder}."
-        )
-    if account is not None:
-        return account.error(spec)
-    # E.g. a node that does not see the folder: its ranks cannot even leave an account.
-    return RunError(f"A rank ended without giving a reason, {reached}; see the logs in {spec.folder}.")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from harness.run.execute import Executed, OnStep, execute
+from harness.run.failure import of_rank
+from harness.run.faults import Injector
 from harness.run.workload import Workload
 from odin.arms import Arm, Waits
 from odin.budget import Budget
@@ -39,6 +41,7 @@ def run_threads(
         try:
             results[rank] = main(VirtualTransport(exchange, control, rank))
         except BaseException as error:
+            of_rank(error, rank)
             errors.append(error)
             exchange.fail(error)
             control.fail(error)
@@ -80,12 +83,14 @@ def train(
     on_step: OnStep | None = None,
     record: bool = False,
     share: bool = True,
+    faults: Sequence[Injector] = (),
 ) -> tuple[list[Executed], list[Trajectory]]:
     """Train an arm on all ranks: what each rank saw, and what re-timing needs of it if asked to `record`.
 
     keeper:  makes a rank's keeper
     on_step: called by rank 0
     share:   one table for all ranks; False is the plain reference, a replica for each
+    faults:  of each rank, which have entered the cell
     """
     plan = plan or workload.plan(arm)
     ranks = plan.ranks
@@ -100,6 +105,8 @@ def train(
 
     def rank(transport: VirtualTransport) -> Executed:
         own, tell = recipes[transport.rank], on_step if transport.rank == 0 else None
+        if faults:
+            own, tell = faults[transport.rank].adopt(own), faults[transport.rank].watching(tell)
         return execute(workload, arm, transport, keeper(transport), recipe=own, plan=plan, budget=budget, on_step=tell)
 
     executed = run_threads(ranks, link, rank, meeting)

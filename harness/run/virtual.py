@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import traceback
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,20 +23,20 @@ from harness.measure.timeline import write_steps, write_timeline, write_trace
 from harness.measure.windows import windows_frame, write_windows
 from harness.profiles.calibration import committed_calibration
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record, remeasure
-from harness.run.execute import Executed, render_views
-from harness.run.failure import leave
+from harness.run.execute import Executed, render_views, require_finite_loss
+from harness.run.failure import Whereabouts, leave, rank_of
+from harness.run.faults import Injector
 from harness.run.retiming import Job, Way, jobs
 from harness.run.spec import RunSpec
 from harness.run.together import retime, run_threads, train
 from harness.run.warmup import Calibration, calibrate, sections, warm_up
 from harness.run.workload import Workload, compile_kernels, load_workload
-from harness.store.files import copy_file, write_text
+from harness.store.files import copy_file, replacing, write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.schema import Measurement, Memory, Result
 from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
-from odin.errors import OdinError, RunError
 from odin.ledger import RING
 from odin.plan import Plan
 from odin.replay import Trajectory
@@ -57,6 +56,7 @@ class VirtualWorker:
         self.provenance = collect_provenance(started=now())
         self._results: dict[int, Result] = {}
         self._trajectories: dict[int, list[Trajectory]] = {}
+        self._faults = [Injector(spec, rank) for rank in range(spec.config.engine.ranks if spec.config.faults else 0)]
 
     def run(self) -> None:
         """Compile, price, then train or re-time every cell."""
@@ -73,7 +73,8 @@ class VirtualWorker:
         plans = {a.order: self.workload.plan(a) for a in arms}
         digests = {order: plan.digest() for order, plan in plans.items()}
         train_all = [Job(index=index, way=Way.TRAIN) for index in range(len(arms))]
-        retime = retime and not self.workload.family.sharded  # what a shard sends depends on the arm
+        # What a shard sends depends on the arm; and a fault strikes where something is trained.
+        retime = retime and not self.workload.family.sharded and not self._faults
         for job in jobs(arms, lambda a: digests[a.order]) if retime else train_all:
             cell = self.spec.cell(job.index)
             tell(stage="cell", index=job.index, arm=cell.arm, repeat=cell.repeat, steps=cell.config.scale.steps)
@@ -114,9 +115,10 @@ class VirtualWorker:
 
     def _trained(self, job: Job, cell: Cell, plan: Plan, calibration: Calibration) -> _Made:
         arm, resident = arm_named(cell.arm), Resident()
-        executed, trajectories = train(
-            self.workload, arm, calibration.link, record=job.record, **self._setting(job.index, plan, calibration)
-        )
+        for injector in self._faults:
+            injector.enter(cell)
+        setting = self._setting(job.index, plan, calibration) | {"faults": self._faults}
+        executed, trajectories = train(self.workload, arm, calibration.link, record=job.record, **setting)
         if job.record:
             self._trajectories[job.index] = trajectories
         timeline, steps = _frames(executed)
@@ -149,7 +151,7 @@ class VirtualWorker:
             "plan": plan,
             "budget": calibration.budget(plan.ranks),
             "keeper": calibration.keeper,
-            "on_step": _Teller(index, plan.steps),
+            "on_step": _Teller(self.spec, index, plan.steps),
         }
 
     def _write(self, cell: Cell, result: Result, made: _Made, source: Result | None) -> None:
@@ -164,7 +166,8 @@ class VirtualWorker:
             for name in (TIMELINE, STEPS, TRACE, WINDOWS):
                 copy_file(origin / name, folder / name)
         if cell.repeat == 0 and origin is None:
-            write_ply(folder / MODEL, made.executed[0].recipe.table.moments.p)
+            with replacing(folder / MODEL) as temporary:
+                write_ply(temporary, made.executed[0].recipe.table.moments.p)
         elif cell.repeat == 0 and origin is not None:
             copy_file(origin / MODEL, folder / MODEL)
         self.store.write_result(result)
@@ -204,10 +207,14 @@ def ranks_memory(resident: Resident, table: ParameterTable, ranks: int) -> Memor
 class _Teller:
     """Progress of rank 0's steps."""
 
-    def __init__(self, index: int, steps: int) -> None:
-        self._index, self._steps = index, steps
+    def __init__(self, spec: RunSpec, index: int, steps: int) -> None:
+        cell = spec.cell(index)
+        self._index, self._steps, self._places = index, steps, Whereabouts(spec)
+        self._name = f"{cell.arm} #{cell.repeat + 1}"
 
     def __call__(self, step: StepRecord) -> None:
+        self._places.say(0, f"after {step.step + 1} steps of {self._name}")
+        require_finite_loss(step, known=True)
         if step.step % 5 == 4 or step.step + 1 == self._steps:
             tell(stage="step", index=self._index, done=step.step + 1, loss=round(step.loss, 5))
 
@@ -223,10 +230,9 @@ def main(arguments: list[str]) -> int:
     try:
         VirtualWorker(spec).run()
     except Exception as error:
-        if not isinstance(error, OdinError):
-            traceback.print_exc()
-        leave(spec, 0, "in the virtual engine", error)
-        return error.exit_code if isinstance(error, OdinError) else RunError.exit_code
+        rank = rank_of(error)
+        where = Whereabouts(spec).of(0) or "at start-up"
+        return leave(spec, 0 if rank is None else rank, where, error)
     return 0
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-import traceback
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -24,18 +23,18 @@ from harness.measure.timeline import (
 )
 from harness.measure.windows import delays_frame, windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
-from harness.run.execute import Executed, execute, render_views
-from harness.run.failure import leave
+from harness.run.execute import Executed, execute, render_views, require_finite_loss
+from harness.run.failure import Whereabouts, leave
+from harness.run.faults import Injector
 from harness.run.group import Group
 from harness.run.spec import RunSpec
 from harness.run.warmup import Calibration, calibrate, load_section, save_section, sections, uncalibrated, warm_up
 from harness.run.workload import compile_kernels, load_workload
-from harness.store.files import write_text
+from harness.store.files import replacing, write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
-from odin.errors import OdinError, RunError
 from odin.runtime import StepRecord
 from pipelines.export import write_ply
 
@@ -60,11 +59,22 @@ class Worker:
         self.spec, self.group = spec, group
         self.workload = replace(load_workload(spec.config), backend=group.seat.backend)
         self.store = CellStore(Path(spec.config.out))
+        self.faults = Injector(spec, group.rank)
         self._told = 0.0
         self._clock_error: float | None = None
+        self._places = Whereabouts(spec)
         self.where = "at start-up"
-        """What this rank is doing, in words that follow its name."""
         self.provenance = collect_provenance(started=now())  # of the code that was imported, not of a later tree
+
+    @property
+    def where(self) -> str:
+        """What this rank is doing, in words that follow its name; the supervisor sees it too."""
+        return self._where
+
+    @where.setter
+    def where(self, words: str) -> None:
+        self._where = words
+        self._places.say(self.group.rank, words)
 
     def run(self) -> None:
         """Compile, warm up, then run every cell; again from the start while padding is too small."""
@@ -146,14 +156,17 @@ class Worker:
         seat = self.group.seat
         keeper = seat.keeper(transport, calibration.profile.stretched(stretch) if padded else None)
         self.group.tell(stage="cell", index=index, arm=cell.arm, repeat=cell.repeat, steps=steps)
+        arm = arm_named(cell.arm)
+        self.faults.enter(cell)
         try:
             executed = execute(
                 self.workload,
-                arm_named(cell.arm),
+                arm,
                 transport,
                 keeper,
+                **self.faults.given(self.workload, arm),
                 budget=calibration.budget(self.group.ranks),
-                on_step=lambda r: self._on_step(index, r),
+                on_step=self.faults.watching(lambda r: self._on_step(index, r)),
             )
             executed = seat.complete(executed, transport, keeper)
         finally:
@@ -162,7 +175,8 @@ class Worker:
 
     def _on_step(self, index: int, step: StepRecord) -> None:
         cell, moment = self.spec.cell(index), time.monotonic()
-        self.where = f"after step {step.step} of {cell.arm} #{cell.repeat + 1}"
+        self.where = f"after {step.step + 1} steps of {cell.arm} #{cell.repeat + 1}"
+        require_finite_loss(step, known=not self.spec.config.engine.cuda)
         if moment - self._told > 0.5 or step.step + 1 == self.spec.config.scale.steps:
             self._told = moment
             self.group.tell(stage="step", index=index, done=step.step + 1, loss=round(step.loss, 5))
@@ -214,7 +228,8 @@ class Worker:
         if executed.delays:
             write_windows(delays_frame(executed.delays), folder / DELAYS)
         if spec.cell(index).repeat == 0:  # repeats differ in timing only
-            write_ply(folder / MODEL, executed.recipe.table.moments.p)
+            with replacing(folder / MODEL) as temporary:
+                write_ply(temporary, executed.recipe.table.moments.p)
         self.store.write_result(result)
         self.group.tell(stage="done", index=index, cell_id=result.cell_id)
 
@@ -224,6 +239,7 @@ def main(arguments: list[str]) -> int:
     spec, rank = RunSpec.load(Path(arguments[0])), int(arguments[1])
     where = "while it met the others"
     worker: Worker | None = None
+    Whereabouts(spec).say(rank, where)
     try:
         group = Group(spec, rank)
         worker = Worker(spec, group)
@@ -231,10 +247,7 @@ def main(arguments: list[str]) -> int:
         where = "at the end"
         group.close()
     except Exception as error:
-        if not isinstance(error, OdinError):
-            traceback.print_exc()
-        leave(spec, rank, worker.where if worker is not None else where, error)
-        return error.exit_code if isinstance(error, OdinError) else RunError.exit_code
+        return leave(spec, rank, worker.where if worker is not None else where, error)
     return 0
 
 

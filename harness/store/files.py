@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from odin.errors import RunError
+from odin.writing import about_to_replace
 
 
 @contextmanager
@@ -22,6 +23,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
+        about_to_replace(temporary, path)
         _flush(temporary)
         temporary.replace(path)
         _flush(path.parent)
@@ -55,6 +57,12 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that were killed have left in a folder; nobody may be writing there."""
+    for path in folder.glob(".*.tmp"):
+        _forget(path)
 
 
 def copy_file(source: Path, path: Path) -> None:

@@ -23,6 +23,7 @@ class Label(StrEnum):
     SHAPED = "shaped"  # an emulated link delays the collectives
     PADDED = "padded"  # and phases are padded to nominal times
     VIRTUAL = "virtual"  # real numerics, virtual clock
+    DISTURBED = "disturbed"  # faults were injected on purpose: no measurement of anything but the harness
 
 
 class Status(StrEnum):
@@ -126,6 +127,8 @@ class Cell(Record):
             raise ValueError("the identity lacks the cell's arm and repeat, so two cells would share an id")
         if not _is_part(self.identity, self.config):
             raise ValueError("the identity says something else than the configuration")
+        if bool(self.identity.get("faults")) != (self.label is Label.DISTURBED):
+            raise ValueError("a cell with injected faults is labelled disturbed, and no other is")
         if self.repeat >= self.sequence.count(self.arm):
             raise ValueError(f"run {self.repeat} of {self.arm} is not in the sequence {', '.join(self.sequence)}")
         return self
@@ -294,6 +297,7 @@ def _check_label(label: Label, measurement: Measurement) -> None:
         Label.SHAPED: linked and not padded,
         Label.PADDED: padded,
         Label.VIRTUAL: True,
+        Label.DISTURBED: True,
     }
     if not wanted[label]:
         raise ValueError(f"label {label.value} contradicts link {link} and padding scale {scale}")

@@ -23,6 +23,7 @@ from filelock import Timeout
 from pydantic import ValidationError
 
 from harness.store.files import write_text
+from harness.store.identity import SCHEMA_VERSION
 from harness.store.schema import Result, Status
 from harness.store.states import PAIR, RESULT, State, is_running, pair_lock, plain_name
 from odin.errors import InputError, RunError
@@ -141,12 +142,26 @@ def load_result(path: Path) -> Result:
     except OSError as error:
         raise InputError(f"Cannot read the record {path}: {error.strerror}.") from error
     except ValidationError as error:
+        _refuse_other_schema(path)
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the record as a whole"
         raise InputError(
             f"The record {path} is broken ({error.error_count()} error(s); first: {where}: {first['msg']}). "
             "Restore it, or delete it to run the cell again."
         ) from error
+
+
+def _refuse_other_schema(path: Path) -> None:
+    """Raise InputError where a record that does not validate was written under another schema."""
+    try:
+        version = json.loads(path.read_bytes())["schema_version"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"The record {path} has schema {version}, this program reads {SCHEMA_VERSION}: another version of it has "
+            "written it. Read it with that version, or move it away and run the cell again."
+        )
 
 
 def _state_of(result: Result, *, stale: bool) -> CellState:

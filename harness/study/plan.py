@@ -60,7 +60,8 @@ class PlannedPair:
 
     def config(self, out: Path) -> Config:
         """The typed config, with records going to `out`."""
-        return build(Config, {**self.settings, "out": str(out)})
+        # Plans of studies that were made before faults could be asked for have none.
+        return build(Config, {"faults": [], **self.settings, "out": str(out)})
 
     def ids(self, manifest: str, version: str) -> list[str]:
         """Ids of the cells under a scene's manifest and a code version."""

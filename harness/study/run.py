@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,9 +52,23 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
     except OdinError as error:
         if ids and all(store.state(i).state is State.DONE for i in ids):
             return ""  # another process held the pair, and has just finished it
-        # Where a cell has failed the record says so; where nothing could be started this is the only place.
-        if not any(is_running(store.root, store.path(i) / PAIR) for i in ids):
-            write_text(note, f"{error}\n")
-        return str(error)
+        return _noted(store, note, ids, str(error))
+    except Exception as error:  # a defect: the other pairs are none the worse for it
+        traceback.print_exc()
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return _noted(
+            store, note, ids, f"This is a defect of odin-bench, not of the input ({said}); see its traceback."
+        )
     note.unlink(missing_ok=True)
     return ""
+
+
+def _noted(store: CellStore, note: Path, ids: Sequence[str], reason: str) -> str:
+    """Keep the reason: where a cell has failed the record says so; where nothing could be started this is the only
+    place."""
+    if not any(is_running(store.root, store.path(i) / PAIR) for i in ids):
+        try:
+            write_text(note, f"{reason}\n")
+        except OdinError as refused:  # of a full disk; what ended the pair is what the user must learn first
+            print(f"The reason could not be kept either: {refused}", file=sys.stderr, flush=True)
+    return reason

@@ -33,14 +33,19 @@ _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 class _Collective:
     """One collective under way. `block` returns when the real one is there, or raises what went wrong with it."""
 
-    _patience = 600.0
-
     def __init__(
-        self, block: Callable[[], object], number: int, times: FinishTimes, joined: float, shaped: bool
+        self,
+        block: Callable[[], object],
+        number: int,
+        times: FinishTimes,
+        joined: float,
+        *,
+        shaped: bool,
+        patience: float,
     ) -> None:
         self.nbytes = 0
         self._block, self._number, self._times, self._joined = block, number, times, joined
-        self._shaped = shaped
+        self._shaped, self._patience = shaped, patience
         self._arrival: Arrival | None = None
 
     def wait(self) -> Arrival:
@@ -63,7 +68,10 @@ class _Collective:
         deadline = time.monotonic() + self._patience
         while math.isnan(self._times.last_join(self._number)):
             if time.monotonic() > deadline:
-                raise RunError(f"A rank has not joined an exchange for {self._patience:.0f} s; the run was stopped.")
+                raise RunError(
+                    f"Timed out: rank(s) {self._times.absent(self._number)} did not join an exchange within "
+                    f"{self._patience:g} s; the run was stopped."
+                )
             time.sleep(_POLL_SECONDS)
 
 
@@ -185,7 +193,8 @@ class GlooRanks(ABC):
 class GlooTransport(GlooRanks):
     """Ranks of one host, which share memory for join stamps.
 
-    stamps: belong to this cell alone; the rest as in `GlooRanks`
+    stamps:   belong to this cell alone
+    patience: seconds after which a rank that does not join is taken for dead; the rest as in `GlooRanks`
     """
 
     def __init__(
@@ -195,13 +204,15 @@ class GlooTransport(GlooRanks):
         cuts: CutBoard,
         link: Link,
         reduction: Reduction = Reduction.NATIVE,
+        patience: float = 600.0,
     ) -> None:
         super().__init__(group, cuts, link, reduction)
-        self._stamps, self._times = stamps, FinishTimes(stamps)
+        self._stamps, self._times, self._patience = stamps, FinishTimes(stamps), patience
 
     def _launch(self, start: Callable[[], Callable[[], object]], seconds: float, joined: float, nbytes: int) -> Handle:
         number = self._times.launched(seconds)
         self._stamps.join(number, self.rank, joined)
-        handle = _Collective(start(), number, self._times, joined, self._link.shaped)
+        shaped, patience = self._link.shaped, self._patience
+        handle = _Collective(start(), number, self._times, joined, shaped=shaped, patience=patience)
         handle.nbytes = nbytes
         return handle

@@ -47,6 +47,10 @@ class JoinStamps:
         row = self._board[collective]
         return float(row.max()) if row.min() > 0 else float("nan")
 
+    def absent(self, collective: int) -> list[int]:
+        """Ranks that have not joined yet."""
+        return np.flatnonzero(self._board[collective] == 0).tolist()
+
 
 class FinishTimes:
     """Finish times of a link's collectives in order: fin[k] = max(last join[k], fin[k-1]) + duration[k]."""
@@ -64,6 +68,10 @@ class FinishTimes:
     def last_join(self, collective: int) -> float:
         """See JoinStamps.last_join."""
         return self._stamps.last_join(collective)
+
+    def absent(self, collective: int) -> list[int]:
+        """See JoinStamps.absent."""
+        return self._stamps.absent(collective)
 
     def span(self, collective: int) -> tuple[float, float]:
         """When the link began and ended delivering it. Every rank must have joined it and all before it."""

@@ -43,7 +43,8 @@ pipeline.redistribute_every pipeline.redistribute_above pipeline.balance
 engine.name engine.device engine.ranks engine.views_per_unit engine.timeout_s engine.padded engine.padding_reserve
 engine.realtime engine.reduce compute.name compute.scale_rows compute.scale_pixels compute.overlap_slowdown
 cluster.name link.name link.exposed_share link.alpha_s scale.steps
-study.name study.arms study.mirrored study.regions study.protocol study.sas study.coupling_limit study.memory seed out
+study.name study.arms study.mirrored study.regions study.protocol study.sas study.coupling_limit study.memory
+seed out faults
 """
 LONG_ONLY = {"pipeline.name", "engine.name", "compute.name", "cluster.name", "link.name", "study.name"}
 NAMES = {

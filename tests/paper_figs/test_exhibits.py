@@ -11,17 +11,20 @@ import pytest
 
 from harness.cli import main
 from harness.report.exhibits import INDEX, Shown
+from harness.store.schema import Label, Result
+from harness.store.store import CellStore
 from harness.study.command import plan_study
 from harness.study.noted import noted_cells
 from harness.study.reproduce import Asked, announcement
 from odin.errors import InputError
 from paper_figs.caption import caption
-from paper_figs.cells import PAIRS, Cells, over_seeds, role_of
+from paper_figs.cells import PAIRS, Cells, _alone, over_seeds, role_of
 from paper_figs.exhibit import Exhibit, missing
 from paper_figs.make import make, make_all
 from paper_figs.registry import EXHIBITS, exhibits
 from paper_figs.tidy import read_rows
 from tests.paper_figs.records import smoke
+from tests.store import samples
 
 GOLDEN = Path(__file__).with_name("golden")
 PICTURED = [e for e in EXHIBITS if e.name != "table2"]  # a table
@@ -215,3 +218,15 @@ def test_the_command(
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="reproduce all scale=smoke"):
         Cells(tmp_path)
+
+
+def test_disturbed_cells_are_in_no_exhibit(tmp_path: Path) -> None:
+    """Faults that were injected on purpose say nothing of an arm."""
+    store, cell = CellStore(tmp_path), samples.cell("barrier", 0)
+    for faults, label in (([], cell.label), (["slow"], Label.DISTURBED)):
+        own = {"faults": faults} if faults else {}
+        made = samples.cell("barrier", 0, pair=label.value, identity=cell.identity | own, config=cell.config | own,
+                            label=label)  # fmt: skip
+        store.write_result(Result.done(made, samples.measurement(), samples.provenance()))
+    (pair,) = _alone(store)
+    assert pair.label == cell.label.value

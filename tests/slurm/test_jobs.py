@@ -12,7 +12,8 @@ from slurm.states import JobState
 from slurm.submission import Submission, fresh_folder
 from tests.study import studies
 
-STATES = {"7_0": "COMPLETED", "7_1": "NODE_FAIL", "7_2": "OUT_OF_MEMORY", "7_3": "TIMEOUT", "7_4": "PREEMPTED"}
+STATES = {"7_0": "COMPLETED", "7_1": "NODE_FAIL", "7_2": "OUT_OF_MEMORY", "7_3": "TIMEOUT", "7_4": "PREEMPTED",
+          "7_5": "CANCELLED"}  # fmt: skip
 
 
 def submission(plan, attempt: int) -> Submission:
@@ -30,10 +31,10 @@ def submission(plan, attempt: int) -> Submission:
 
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    made = studies.plan(tmp_path, seeds=range(5))
+    made = studies.plan(tmp_path, seeds=range(6))
     studies.record_pair(made, made.pairs[0])
     studies.record_pair(made, made.pairs[4])  # done before it was preempted
-    monkeypatch.setattr(jobs, "job_states", lambda wanted: {j: JobState(state=STATES[j]) for j in wanted})
+    monkeypatch.setattr("slurm.outcomes.job_states", lambda wanted: {j: JobState(state=STATES[j]) for j in wanted})
     return made
 
 
@@ -41,8 +42,9 @@ def test_lost_pairs_are_sent_again(plan) -> None:
     again = jobs.lost_pairs(submission(plan, 1), plan)
     assert [pair.key for pair in again] == [plan.pairs[1].key, plan.pairs[3].key]
     notes = {pair.key: plan.note(pair).read_text() for pair in plan.pairs if plan.note(pair).exists()}
-    assert list(notes) == [plan.pairs[2].key]
+    assert list(notes) == [plan.pairs[2].key, plan.pairs[5].key]
     assert "ended as OUT_OF_MEMORY." in notes[plan.pairs[2].key]
+    assert "ended as CANCELLED." in notes[plan.pairs[5].key]
 
 
 def test_after_the_last_attempt_they_are_given_up(plan) -> None:

@@ -79,9 +79,9 @@ srun: error: n2: tasks 2-3: Killed
 
 
 def test_the_first_task_that_was_killed_is_named() -> None:
-    assert read_killed(KILLED) == ("Rank 3 on n2", "it was ended by the system (Killed)")
+    assert read_killed(KILLED) == ("Rank 3 on n2", "it was ended by the system (Killed)", 3)
     assert read_killed(FAILED) is None  # what was killed afterwards is no cause
-    assert read_killed("srun: error: Node failure on n2\n") == ("Node n2", "Slurm lost it")
+    assert read_killed("srun: error: Node failure on n2\n") == ("Node n2", "Slurm lost it", None)
     assert read_killed("") is None
 
 
@@ -184,8 +184,8 @@ def test_a_rank_that_is_killed_on_the_other_node_is_named(
         kill_rank(cluster.folder, 1)
         finished(out, capsys, 240)
     (failed,) = [r for r in CellStore(out).results() if r.status is Status.FAILED]
-    assert "Rank 1 on n2 was the first to go, about step " in failed.reason, failed.reason
-    assert "of barrier #1: it was ended by the system (Killed)" in failed.reason
+    assert "Rank 1 on n2 was the first to go, after " in failed.reason, failed.reason
+    assert "steps of barrier #1: it was ended by the system (Killed)" in failed.reason
 
 
 def said(out: Path) -> str:

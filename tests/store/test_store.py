@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.store import files
-from harness.store.files import replacing, write_text
+from harness.store.files import replacing, sweep, write_text
 from harness.store.schema import Result
 from harness.store.store import CellStore, State, load_result
 from odin.errors import InputError, RunError
@@ -114,6 +114,23 @@ def test_a_broken_record_is_an_error_that_names_the_file(tmp_path: Path) -> None
             store.read_result(result().cell_id)
         with pytest.raises(InputError, match="broken"):
             store.state(result().cell_id)
+
+
+def test_a_record_of_another_schema_says_so(tmp_path: Path) -> None:
+    store = CellStore(tmp_path)
+    path = store.write_result(result())
+    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 1'))
+    with pytest.raises(InputError, match=f"{path} has schema 1, this program reads 2"):
+        store.read_result(result().cell_id)
+
+
+def test_what_killed_writers_have_left_is_swept(tmp_path: Path) -> None:
+    store = CellStore(tmp_path)
+    path = store.write_result(result())
+    (path.parent / ".result.json.1234.abcdef01.tmp").write_text("half")
+    sweep(path.parent)
+    assert [p.name for p in path.parent.iterdir()] == ["result.json"]
+    sweep(tmp_path / "absent")
 
 
 def test_a_record_under_a_wrong_name_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Starting ranks: what cannot be started leaves nothing behind."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.config import load
+from harness.run import launch
+from harness.run.launch import Here
+from harness.run.spec import RunSpec
+from odin.errors import RunError
+
+
+def test_ranks_that_were_started_end_when_another_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen] = []
+
+    def start(spec: RunSpec, rank: int) -> subprocess.Popen:
+        if rank == 1:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True))
+        return started[-1]
+
+    monkeypatch.setattr(launch, "_start", start)
+    spec = RunSpec(config=load(["link=none", "padded=false"]), cells=(("barrier", 0),), folder=tmp_path)
+    with pytest.raises(RunError, match="The process of rank 1 could not be started: Cannot allocate memory"):
+        Here().start(spec)
+    assert [process.returncode for process in started] == [-15]
+
+
+def test_a_folder_that_takes_no_files_is_one_paragraph(tmp_path: Path) -> None:
+    spec = RunSpec(config=load(["link=none", "padded=false"]), cells=(("barrier", 0),), folder=tmp_path / "absent")
+    with pytest.raises(RunError, match=r"Cannot write in .*absent: No such file.*Nothing was started"):
+        launch.launch(spec, print)
