@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.run.checkpoints import require_fit
 from harness.run.workload import Workload
 from odin.arms import Arm
 from odin.comm.transport import ExchangeTransport
@@ -70,6 +71,7 @@ def start_or_resume_shard(
         manifest=workload.capture.manifest,
         seed=workload.config.seed,
     )
+    require_fit(path, checkpoint, recipe, plan)
     recipe.restore(checkpoint, first_rank=True)  # statistics are this owner's own
     if checkpoint.evidence is not None:
         recipe.table.keep_evidence()[:] = checkpoint.evidence
