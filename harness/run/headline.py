@@ -28,6 +28,7 @@ from harness.store.identity import SCHEMA_VERSION, cell_id, code_version
 from harness.store.provenance import NONE, collect_provenance, now
 from harness.store.store import CellStore, State
 from odin.errors import OdinError
+from odin.planner.stream import check_batch
 
 
 def run_headline(config: Config, *, refresh: bool) -> int:
@@ -85,6 +86,7 @@ def identify(config: Config, cells: Sequence[Cell]) -> tuple[list[str], str]:
     """
     workload = load_workload(config, progress=_say)
     scene = config.scene
+    check_batch(len(workload.capture.train), config.engine.ranks, config.engine.views_per_unit, config.scale.steps)
     if not len(workload.capture.tracks.views):
         _say(f"{workload.capture.name}: no tracks: views are ordered by how far their frusta overlap")
     if not scene.procedural:

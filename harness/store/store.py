@@ -23,6 +23,7 @@ from filelock import Timeout
 from pydantic import ValidationError
 
 from harness.store.files import write_text
+from harness.store.identity import SCHEMA_VERSION
 from harness.store.schema import Result, Status
 from harness.store.states import PAIR, RESULT, State, is_running, pair_lock, plain_name
 from odin.errors import InputError, RunError
@@ -142,6 +143,11 @@ def load_result(path: Path) -> Result:
         raise InputError(f"Cannot read the record {path}: {error.strerror}.") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        if first["loc"] == ("schema_version",):
+            raise InputError(
+                f"The record {path} has schema version {first['input']!s:.20}, this program reads {SCHEMA_VERSION}. Read it "
+                "with the commit that wrote it, or delete it to run the cell again."
+            ) from error
         where = ".".join(str(part) for part in first["loc"]) or "the record as a whole"
         raise InputError(
             f"The record {path} is broken ({error.error_count()} error(s); first: {where}: {first['msg']}). "
