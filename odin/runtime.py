@@ -207,6 +207,9 @@ class Runtime:
         if not self.plan.blocking[step : step + 1].any() and step + 1 < self.plan.steps:
             raise AssertionError(f"structural event after step {step}, but its window is not blocking")
         self.publication.ledger.require_flushed()
+        table = self.recipe.table
+        if not table.once(lambda: bool(np.isfinite(table.values()).all())):  # densification cannot place such rows
+            require_finite_rows(table.values(), step)
         self.version += 1
         self.recipe.restructure(step, events, self.version, RankSum(self.transport, self.keeper), self.keeper)
         with self.keeper.phase(Phase.REPLICAS, rows=len(self.recipe.table)):

@@ -31,7 +31,7 @@ def refusals_recorded(config: Config, cells: Sequence[Cell], store: CellStore) -
     try:
         yield
     except OdinError as error:
-        with suppress(OdinError):  # the reason matters more than its record
+        with suppress(OdinError, ValueError):  # the reason matters more than its record, which may not hold any path
             store.write_result(_refusal(config, cells[0], str(error), started))
         raise
     _take_back(config, cells[0], store)

@@ -11,8 +11,9 @@ import random
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from harness.plan.document import NamedPlan, read_plan, to_json
 from harness.scenes import SceneSpec, load_scene
 from harness.store.store import load_result
 from harness.study.plan import StudyPlan
-from harness.study.states import pair_states
 from odin.plan import Plan
 from pipelines import checkpoint as checkpoints
 from tests.fuzz.mutate import changed, deep, mutated, mutated_json
@@ -38,11 +38,13 @@ class Reader:
     prepare: writes what all inputs share
     make:    the files of one input
     read:    what is tried; checks what it got
+    inputs:  how many a run in CI tries
     """
 
     prepare: Callable[[Path], None]
     make: Callable[[random.Random], Files]
     read: Callable[[Path], object]
+    inputs: int = 10_000
 
 
 # COLMAP models -----------------------------------------------------------------------------------------------------
@@ -59,8 +61,6 @@ def _model() -> ToyModel:
 def _images(folder: Path) -> None:
     write_images(folder / "images", _model())
     (folder / "sparse/0").mkdir(parents=True)
-    for name, data in _binary().items():
-        (folder / name).write_bytes(data)
 
 
 @cache
@@ -87,11 +87,6 @@ def _read_scene(folder: Path) -> object:
         assert np.isfinite([camera.fx, camera.fy, camera.cx, camera.cy]).all() and min(camera.fx, camera.fy) > 0
         assert np.isfinite(camera.rotation).all() and np.isfinite(camera.translation).all()
     return capture
-
-
-def _text_only(folder: Path) -> None:
-    write_images(folder / "images", _model())
-    (folder / "sparse/0").mkdir(parents=True)
 
 
 # Pictures ----------------------------------------------------------------------------------------------------------
@@ -168,7 +163,7 @@ def _read_study(folder: Path) -> object:
     plan = StudyPlan.load(folder / "studies/tiny/plan.json")
     assert all(plan.note(pair).parent == plan.folder / "failed" for pair in plan.pairs)
     assert plan.folder.parent == plan.out / "studies"
-    return pair_states(plan)
+    return [(pair.text(), pair.scene, pair.ids("manifest", "version")) for pair in plan.pairs]
 
 
 # Results -----------------------------------------------------------------------------------------------------------
@@ -191,20 +186,33 @@ def _read_result(folder: Path) -> object:
 @cache
 def _checkpoint() -> Mapping[str, bytes]:
     """Members of a whole checkpoint."""
-    from tests.pipelines.test_structure import checkpoint
-
-    rows = 6
-    made = replace(
-        checkpoint(rows),
+    header = checkpoints.Header(
+        pipeline="3dgs", arm="quality", next_step=4, t=3, structural_version=1, sh_degree=2, resets=0, fallen=False,
+        seed=0, plan="abc", manifest="def", state={"scale": 0.5},
+    )  # fmt: skip
+    rows, floats = 6, np.random.default_rng(0).random((3, 6, 7), np.float32)
+    made = checkpoints.Checkpoint(
+        header=header,
+        parameters=floats[0],
+        m=floats[1],
+        v=floats[2],
+        statistics=np.arange(2 * rows).reshape(rows, 2),
         evidence=np.zeros(rows, np.float32),
         costs=np.arange(4),
         held=np.zeros((rows, 3), np.float32),
         ids=np.arange(rows, dtype=np.int32),
     )
-    path = Path(_scratch.name) / "whole.npz"
-    checkpoints.save(path, made)
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "whole.npz"
+        checkpoints.save(path, made)
+        with zipfile.ZipFile(path) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+
+
+@lru_cache(64)
+def _array(data: bytes) -> np.ndarray:
+    """A member as an array; the members that are not changed are read once."""
+    return np.load(io.BytesIO(data))
 
 
 def _zipped(members: Mapping[str, bytes], compression: int) -> bytes:
@@ -253,7 +261,7 @@ def _json_member(rng: random.Random, data: bytes) -> bytes:
 def _with_digest(members: dict[str, bytes]) -> dict[str, bytes]:
     """The members with the digest that belongs to them, where they are arrays at all."""
     try:
-        arrays = {name.removesuffix(".npy"): np.load(io.BytesIO(data)) for name, data in members.items()}
+        arrays = {name.removesuffix(".npy"): _array(data) for name, data in members.items()}
         document = json.loads(arrays.pop("header").tobytes())
         document["digest"] = checkpoints._digest(arrays)
     except Exception:
@@ -267,18 +275,6 @@ def _read_checkpoint(folder: Path) -> object:
     return found
 
 
-class _Scratch:
-    """A folder for the one checkpoint that all others are made from."""
-
-    def __init__(self) -> None:
-        from tempfile import mkdtemp
-
-        self.name = mkdtemp()
-
-
-_scratch = _Scratch()
-
-
 def _nothing(folder: Path) -> None:
     return None
 
@@ -289,16 +285,23 @@ def _study_folder(folder: Path) -> None:
 
 READERS = {
     "colmap-binary": Reader(prepare=_images, make=lambda rng: _one_of(_binary(), rng), read=_read_scene),
-    "colmap-text": Reader(prepare=_text_only, make=lambda rng: _one_of(_text(), rng), read=_read_scene),
-    "picture": Reader(prepare=_nothing, make=_picture, read=_read_picture),
+    "colmap-text": Reader(prepare=_images, make=lambda rng: _one_of(_text(), rng), read=_read_scene),
+    "picture": Reader(prepare=_nothing, make=_picture, read=_read_picture, inputs=3_000),
     "plan": Reader(prepare=_nothing, make=lambda rng: {"plan.json": mutated_json(rng, _plan())}, read=_read_plan),
     "study-plan": Reader(
         prepare=_study_folder,
         make=lambda rng: {"studies/tiny/plan.json": mutated_json(rng, _study())},
         read=_read_study,
+        inputs=3_000,
     ),
     "result": Reader(
         prepare=_nothing, make=lambda rng: {"result.json": mutated_json(rng, _result())}, read=_read_result
     ),
     "checkpoint": Reader(prepare=_nothing, make=_make_checkpoint, read=_read_checkpoint),
+}
+
+# Readers that share a process, for what they import.
+GROUPS = {
+    "scenes": ("colmap-binary", "colmap-text", "picture"),
+    "records": ("plan", "study-plan", "result", "checkpoint"),
 }

@@ -48,6 +48,7 @@ class Stop(Exception):
 def workload(name: str) -> Workload:
     """A few steps of a pipeline."""
     words = [f"scene={SCENE}", f"pipeline={name}", f"steps={STEPS}", f"ranks={RANKS}", "views_per_unit=1"]
+    words += ["padded=false", "link=none"]
     return load_workload(load([*words, *EVENTS, *OWN.get(name, [])]))
 
 
