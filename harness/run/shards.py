@@ -28,6 +28,7 @@ from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
 from pipelines.reference.grendel import GrendelSplatting
 
 COMPLETE = "complete"
+_STEP = re.compile(r"step-(\d{6,})")
 _OWNER = re.compile(r"owner-\d{1,4}-of-(\d{1,4})\.npz")
 
 
@@ -38,8 +39,14 @@ def owner_file(folder: Path, rank: int, ranks: int) -> Path:
 
 def newest(folder: Path) -> Path | None:
     """The newest whole checkpoint below a folder, or None."""
-    found = sorted(path.parent for path in folder.glob(f"step-*/{COMPLETE}"))
-    return found[-1] if found else None
+    found = [path.parent for path in folder.glob(f"step-*/{COMPLETE}") if _step_of(path.parent) is not None]
+    return max(found, key=lambda path: _step_of(path) or 0, default=None)
+
+
+def _step_of(folder: Path) -> int | None:
+    """The step of a checkpoint by its name; names of seven digits and more sort before those of six."""
+    found = _STEP.fullmatch(folder.name)
+    return int(found[1]) if found else None
 
 
 def start_or_resume_shard(
@@ -100,8 +107,8 @@ def shard_saver(
         transport.barrier()
         if transport.rank == 0:
             (target / COMPLETE).touch()
-            for old in sorted(folder.glob("step-*")):
-                if old.name < target.name:
+            for old in folder.glob("step-*"):
+                if (_step_of(old) or step) < step:
                     shutil.rmtree(old)
         transport.barrier()
 

@@ -144,9 +144,10 @@ def load_result(path: Path) -> Result:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):
+            version = str(first["input"])[:20]
             raise InputError(
-                f"The record {path} has schema version {first['input']!s:.20}, this program reads {SCHEMA_VERSION}. Read "
-                "it with the commit that wrote it, or delete it to run the cell again."
+                f"The record {path} has schema version {version}, this program reads {SCHEMA_VERSION}. Read it with "
+                "the commit that wrote it, or delete it to run the cell again."
             ) from error
         where = ".".join(str(part) for part in first["loc"]) or "the record as a whole"
         raise InputError(
