@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from harness.config import load
 from harness.plan.capture import training_views
 from harness.run.workload import load_workload
+from harness.store.schema import Status
 from odin.planner import LocalityGraph
 from tests.acceptance.bench import Bench, assert_once_an_epoch, assert_refused, assert_trained
 from tests.scenes.toy_scene import ToyCamera, ToyModel, draw, toy_model, write_toy_scene
@@ -116,3 +118,20 @@ def test_a4_points_without_any_track_train(bench: Bench, tmp_path: Path) -> None
     trained = bench.reproduce(tmp_path / "scene")
     assert_trained(trained)
     assert "no tracks: views are ordered by how far their frusta overlap" in trained.err
+
+
+def test_a1_in_a_study_the_row_and_the_record_failed_and_the_others_stay(bench: Bench, tmp_path: Path) -> None:
+    write_toy_scene(tmp_path / "scene")
+    (tmp_path / "scene/images/view_05.png").unlink()
+    study = tmp_path / "own.yaml"
+    axes = f"scene: ['{tmp_path / 'scene'}', '{tmp_path / 'nowhere'}']"
+    settings = "test_every: 0, ranks: 1, steps: 4, link: none, padded: false"
+    study.write_text(f"set: {{{settings}}}\naxes: {{{axes}}}\npairs: [[barrier]]\n")
+    ended = bench("run", str(study))
+    assert ended.code == 1 and "Traceback" not in ended.out + ended.err
+    reasons = [str(record.reason) for record in ended.records]
+    assert {record.status for record in ended.records} == {Status.FAILED} and len(reasons) == 2
+    rows = list(csv.DictReader((bench.folder / "studies/own/table.csv").read_text().splitlines()))
+    first = [row for row in rows if row["state"] == "failed"]
+    assert len(first) == 2 and all(row["reason"] in reasons for row in first)
+    assert "view_05.png" in first[0]["reason"] and "does not exist" in first[1]["reason"]
