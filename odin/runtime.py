@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from odin.arms import Arm, Evidence, Waits
 from odin.arriving import Scalar, known, mean
 from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.errors import RunError
+from odin.finite import require_finite_loss, require_finite_rows
 from odin.keeper import Keeper
 from odin.phases import Phase
 from odin.plan import Blocking, Plan
@@ -114,10 +116,11 @@ class Runtime:
         self.records: list[StepRecord] = []
         self._losses: list[list[Scalar]] = []  # of the views of each step
         self._seen = 0  # steps whose losses are known
+        self._first = 0  # step that training started from
 
     def run(self, start: int = 0, on_step: OnStep | None = None) -> None:
         """Train steps start…plan.steps-1. State is flushed when it returns, and at every blocking window."""
-        self.keeper.step = start
+        self.keeper.step = self._first = start
         self._moment = self.keeper.begin()
         self.publication.restart(start)
         for step in range(start, self.plan.steps):
@@ -162,6 +165,9 @@ class Runtime:
         if events:
             self.keeper.resolve()
         loss = self._known_loss()
+        if self._seen:
+            told = self._first + self._seen - 1
+            require_finite_loss(loss, told, self.plan.views(told))
         return StepRecord(step=step, start=start, end=self._moment, structural=bool(events), loss=loss)
 
     def _unit(self, step: int) -> list[Scalar]:
@@ -203,15 +209,18 @@ class Runtime:
         if not self.plan.blocking[step : step + 1].any() and step + 1 < self.plan.steps:
             raise AssertionError(f"structural event after step {step}, but its window is not blocking")
         self.publication.ledger.require_flushed()
+        table = self.recipe.table
+        if not table.once(lambda: bool(np.isfinite(table.values()).all())):  # densification cannot place such rows
+            require_finite_rows(table.values(), step)
         self.version += 1
         self.recipe.restructure(step, events, self.version, RankSum(self.transport, self.keeper), self.keeper)
         with self.keeper.phase(Phase.REPLICAS, rows=len(self.recipe.table)):
             self.require_equal_replicas(step)
 
     def require_equal_replicas(self, step: int) -> None:
-        """Raise RunError naming the ranks whose table differs from rank 0's."""
+        """Raise RunError naming the ranks whose table differs from rank 0's, or where all hold NaN or infinity."""
         table = self.recipe.table
-        mine = table.once(lambda: zlib.crc32(table.values().tobytes(), table.t))
+        mine, finite = table.once(lambda: _fingerprint(table.values(), table.t))
         hashes = torch.zeros(self.transport.ranks, dtype=torch.int64)
         hashes[self.transport.rank] = mine
         self.transport.reduce_now(hashes)
@@ -222,6 +231,13 @@ class Runtime:
                 "rank 0's. Replicas must stay identical; a rank has read or reduced something else. The run was "
                 "stopped and its record is marked failed."
             )
+        if not finite:
+            require_finite_rows(table.values(), step)
+
+
+def _fingerprint(values: NDArray[np.float32], t: int) -> tuple[int, bool]:
+    """A hash of a table and its counter, and whether it holds neither NaN nor infinity."""
+    return zlib.crc32(values.tobytes(), t), bool(np.isfinite(values).all())
 
 
 def _require_finite(gradient: Any, step: int, view: int) -> None:

@@ -22,7 +22,7 @@ from harness.config.schema import PROCEDURAL_SCENES
 from harness.measure.timeline import read_steps, read_timeline
 from harness.report.headline import sequences
 from harness.report.summary import BASELINE, Headline, Numbers, headline
-from harness.store.files import write_text
+from harness.store.files import read_json, write_text
 from harness.store.index import RecordIndex
 from harness.store.schema import Label, Measurement, Result
 from harness.store.store import STEPS, TIMELINE, CellStore
@@ -207,7 +207,7 @@ class Cells:
     def table_commit(self, name: str) -> str:
         """The commit that a table was made at, as `Pair.commit`; "unknown" where nobody noted it."""
         try:
-            noted = json.loads((self.root / "benchmarks" / f"{name}.json").read_text(encoding="utf-8"))
+            noted = read_json(self.root / "benchmarks" / f"{name}.json")
             return str(noted["git_sha"])[:12] + ("+" if noted["dirty"] else "")
         except (OSError, ValueError, KeyError):
             return "unknown"
@@ -293,7 +293,7 @@ def _same_pairs(path: Path, noted: list[dict[str, Any]]) -> bool:
 
 def _pairs(folder: Path, store: CellStore) -> list[Pair]:
     try:
-        noted = json.loads((folder / PAIRS).read_text(encoding="utf-8"))
+        noted = read_json(folder / PAIRS)
         pairs = [Pair(study=folder.name, key=one["key"], where=one["where"], sequence=tuple(one["sequence"]),
                       results=_records(store, one["cells"]), root=store.root) for one in noted]  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:

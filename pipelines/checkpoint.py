@@ -1,24 +1,30 @@
 """Atomic checkpoints: arrays and a small JSON header in one .npz, never a pickle.
 
 A checkpoint is written at flushed state, to a temporary name, synced and renamed, so the newest file is either
-whole or absent. Legend: N primitives, D columns.
+whole or absent. A hash over all arrays under their names notices what checksums of single ones cannot: moments that
+have changed places, or parts of two checkpoints in one file. Legend: N primitives, D columns.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
-import zipfile
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odin.errors import InputError
 from odin.writing import about_to_replace
+from pipelines.arrays import read_arrays
 
-CHECKPOINT_VERSION = 4
+CHECKPOINT_VERSION = 5
+_LONGEST_HEADER = 1 << 16  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +81,9 @@ _OPTIONAL = ("evidence", "costs", "held", "ids")
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write atomically. Raises InputError when the folder cannot be written; an older file stays intact."""
     arrays = {key: getattr(checkpoint, key) for key in _ARRAYS + _OPTIONAL}
-    present = {key: array for key, array in arrays.items() if array is not None}
-    header = np.frombuffer(json.dumps(asdict(checkpoint.header)).encode(), np.uint8)
+    present: dict[str, Any] = {key: np.ascontiguousarray(array) for key, array in arrays.items() if array is not None}
+    document = {"header": asdict(checkpoint.header), "digest": _digest(present)}
+    header = np.frombuffer(json.dumps(document, allow_nan=False).encode(), np.uint8)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,23 +104,60 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 def load(path: Path) -> Checkpoint:
     """Read and check a checkpoint. Raises InputError naming the file for anything that is not one."""
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in (*_ARRAYS, *(key for key in _OPTIONAL if key in file))}
-            header = Header(**json.loads(file["header"].tobytes()))
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_arrays(path, ("header", *_ARRAYS, *_OPTIONAL))
+        header, digest = _read_header(arrays.pop("header"))
+        absent = [key for key in _ARRAYS if key not in arrays]
+        if absent or digest != _digest(arrays):
+            raise ValueError(f"it lacks {absent[0]}" if absent else "its arrays are not those that were saved together")
+    # On broken bytes zipfile raises what struct, zlib and codecs raise, and json RecursionError.
+    except Exception as error:
         raise InputError(
             f"{path} is not a readable checkpoint of this program ({type(error).__name__}: {error}). Resume from an "
             "older one, or start again without resume."
         ) from error
-    _check(path, header, arrays)
+    _check(path, arrays)
     return Checkpoint(header=header, **arrays)
 
 
-def _check(path: Path, header: Header, arrays: dict[str, NDArray]) -> None:
+def _digest(arrays: Mapping[str, NDArray]) -> str:
+    """sha256 over names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for key in sorted(arrays):
+        digest.update(f"{key} {arrays[key].dtype.str} {arrays[key].shape}\n".encode())
+        digest.update(arrays[key].data if arrays[key].size else b"")
+    return digest.hexdigest()
+
+
+def _read_header(data: NDArray) -> tuple[Header, str]:
+    """The header and the digest beside it. Raises ValueError where it says something else than `save` writes."""
+    if data.nbytes > _LONGEST_HEADER:
+        raise ValueError(f"its header has {data.nbytes} bytes")
+    document = json.loads(data.tobytes())
+    values = document["header"] if isinstance(document, dict) and set(document) == {"header", "digest"} else None
+    if not isinstance(values, dict):
+        raise ValueError("its header is not one of this program")
+    if values.get("version") != CHECKPOINT_VERSION:
+        raise ValueError(f"it has version {values.get('version')}, this program writes {CHECKPOINT_VERSION}")
+    kinds = {one.name: one.type for one in fields(Header)}
+    wrong = [key for key in kinds if key not in values or not _is_a(values[key], str(kinds[key]))]
+    if wrong or set(values) != set(kinds):
+        raise ValueError(f"its header has no sound {wrong[0]}" if wrong else "its header has unknown keys")
+    return Header(**values), str(document["digest"])
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    """Whether JSON holds a value of a field of that annotation; counts are below 2⁶³."""
+    if kind == "int":
+        return type(value) is int and 0 <= value < 2**63
+    if kind == "dict[str, float]":
+        return isinstance(value, dict) and all(type(v) in (int, float) and math.isfinite(v) for v in value.values())
+    return type(value) is {"bool": bool, "str": str}[kind]
+
+
+def _check(path: Path, arrays: dict[str, NDArray]) -> None:
     shape = arrays["parameters"].shape
     sound = (
-        header.version == CHECKPOINT_VERSION
-        and len(shape) == 2
+        len(shape) == 2
         and all(arrays[k].dtype == np.float32 and arrays[k].shape == shape for k in ("parameters", "m", "v"))
         and arrays["statistics"].dtype == np.int64
         and arrays["statistics"].shape == (shape[0], 2)
@@ -125,9 +169,9 @@ def _check(path: Path, header: Header, arrays: dict[str, NDArray]) -> None:
     )
     if not sound:
         raise InputError(
-            f"Checkpoint {path} (version {header.version}, this program writes {CHECKPOINT_VERSION}) has arrays of "
-            "unexpected shape, type or value: parameters and both moments must be finite float32 of one shape, "
-            "second moments, norms and costs not negative. Resume from an older one, or start again without resume."
+            f"Checkpoint {path} has arrays of unexpected shape, type or value: parameters and both moments must be "
+            "finite float32 of one shape, second moments, norms and costs not negative. Resume from an older one, or "
+            "start again without resume."
         )
 
 
@@ -160,3 +204,21 @@ def require_match(path: Path, header: Header, *, pipeline: str, arm: str, plan: 
                 f"Checkpoint {path} was made with {key} {getattr(header, key)!r}, this run has {value!r}. Resume with "
                 "the arm, scene, seed, steps and ranks it was started with, or start a new run in another folder."
             )
+
+
+def require_shape(
+    path: Path, checkpoint: Checkpoint, *, columns: int, held: int | None, views: int | None, steps: int
+) -> None:
+    """Raise InputError when a checkpoint's arrays are of another table or other views, or it stands beyond the plan.
+
+    held:  columns of the pipeline's held group, None where it has none
+    views: training views, one cost each; None where costs are of something else
+    """
+    own = checkpoint.parameters.shape[1], None if checkpoint.held is None else checkpoint.held.shape[1]
+    costs = views if views is None or checkpoint.costs is None else len(checkpoint.costs)
+    if own != (columns, held) or costs != views or checkpoint.header.next_step > steps:
+        raise InputError(
+            f"Checkpoint {path} has {own[0]} columns ({own[1] or 0} held), {costs or 0} costs and continues with step "
+            f"{checkpoint.header.next_step}; this pipeline has {columns} columns ({held or 0} held), this run "
+            f"{views or 0} training views and {steps} steps. Resume with the code and the settings that wrote it."
+        )

@@ -16,7 +16,7 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 from platformdirs import user_data_dir
 
 from harness.catalog.scenes import scene_at
-from harness.store.files import write_text
+from harness.store.files import read_json, write_text
 from odin.errors import InputError, RunError
 
 VARIABLE = "ODIN_MANIFESTS"
@@ -31,7 +31,7 @@ def manifests_file() -> Path:
 def recorded() -> Mapping[str, str]:
     """What was recorded: key → "sha256 date". Raises InputError where the file cannot be read as such."""
     try:
-        data = json.loads(manifests_file().read_text(encoding="utf-8"))
+        data = read_json(manifests_file())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -5,7 +5,6 @@ Legend: N rows, U views per unit, B views per step.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,7 +166,7 @@ def read_profile(path: Path) -> Profile:
     """The profile in a calibration file. Raises InputError if it is none."""
     try:
         return Calibration.from_json(path.read_text(encoding="utf-8")).profile
-    except (OSError, UnicodeError, json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path} is not a phase profile ({type(error).__name__}: {error}). Give a file that `reproduce headline` "
             "wrote to OUT/profiles, or profile=none."

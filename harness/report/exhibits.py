@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from harness.store.files import read_json
 
 INDEX = "exhibits.json"
 
@@ -41,7 +42,7 @@ class Shown:
     def load(cls, path: Path) -> list[Shown]:
         """All exhibits of an index; none where it is absent or of another version."""
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = read_json(path)
             return [cls(**{**one, "columns": tuple(one["columns"]), "rows": tuple(map(tuple, one["rows"])),
                            "verdicts": tuple(one["verdicts"])}) for one in data]  # fmt: skip
         except (OSError, ValueError, TypeError, KeyError):

@@ -13,7 +13,7 @@ from odin.keeper import Keeper
 from odin.plan import Plan
 from odin.publication.knowledge import Knowledge
 from odin.runtime import Runtime, StepRecord, checkpoint_boundaries
-from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
+from pipelines.checkpoint import Checkpoint, Header, load, require_match, require_shape, save
 from pipelines.reference.threedgs import GaussianSplatting
 
 
@@ -43,10 +43,24 @@ def start_or_resume(
         manifest=workload.capture.manifest,
         seed=workload.config.seed,
     )
+    require_fit(path, checkpoint, recipe, plan)
     recipe.restore(checkpoint, first_rank=transport.rank == 0)
     learnt = Knowledge(evidence=checkpoint.evidence, costs=checkpoint.costs, fallen=header.fallen)
     runtime = kind(recipe, plan, arm, transport, keeper, version=header.structural_version, knowledge=learnt)
     return runtime, header.next_step
+
+
+def require_fit(path: Path, checkpoint: Checkpoint, recipe: GaussianSplatting, plan: Plan) -> None:
+    """Raise InputError when a checkpoint of this run holds arrays that the recipe or the plan has no place for."""
+    held = recipe.table.held
+    require_shape(
+        path,
+        checkpoint,
+        columns=recipe.table.layout.columns,
+        held=None if held is None else held.columns,
+        views=plan.train_count if checkpoint.ids is None else None,
+        steps=plan.steps,
+    )
 
 
 def saver(workload: Workload, runtime: Runtime, plan: Plan, every: int, path: Path) -> Callable[[StepRecord], None]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import JsonValue
 
-from harness.config import Cell, expand, identity, resolved
+from harness.config import Cell, Config, expand, identity, resolved
 from harness.measure.breakdown import breakdown
 from harness.measure.exchange import exchange_of
 from harness.measure.quality import Lpips, Protocol, Quality, lpips_quality, view_quality
@@ -114,10 +114,10 @@ def _mean(values: list[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def label_of(workload: Workload) -> schema.Label:
+def label_of(config: Config) -> schema.Label:
     """The evidence label that this configuration earns (D§1)."""
-    engine, link = workload.config.engine, workload.config.link
-    if workload.config.faults:
+    engine, link = config.engine, config.link
+    if config.faults:
         return schema.Label.DISTURBED
     if engine.virtual:
         return schema.Label.VIRTUAL
@@ -129,8 +129,13 @@ def label_of(workload: Workload) -> schema.Label:
 
 def describe(cell: Cell, workload: Workload) -> schema.Cell:
     """The cell's identity as the record keeps it."""
+    return described(cell, scene=workload.capture.name, manifest=workload.capture.manifest)
+
+
+def described(cell: Cell, *, scene: str, manifest: str) -> schema.Cell:
+    """The same of a scene by its name and manifest."""
     run: dict[str, JsonValue] = {"arm": cell.arm, "repeat": cell.repeat}
-    settings, manifest = identity(cell.config), workload.capture.manifest
+    settings = identity(cell.config)
     return schema.Cell(
         study=cell.config.study.name,
         pair=workload_id(settings, manifest, NONE),
@@ -139,9 +144,9 @@ def describe(cell: Cell, workload: Workload) -> schema.Cell:
         repeat=cell.repeat,
         config={**resolved(cell.config), **run},
         identity={**settings, **run},
-        scene=workload.capture.name,
+        scene=scene,
         manifest=manifest,
-        label=label_of(workload),
+        label=label_of(cell.config),
         seeds=schema.Seeds(run=cell.config.seed, jitter=cell.repeat),
     )
 

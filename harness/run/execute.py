@@ -17,6 +17,7 @@ from odin.budget import Budget
 from odin.comm.transport import ExchangeTransport, Transport
 from odin.ddp import DdpRuntime
 from odin.errors import RunError
+from odin.finite import require_finite_rows
 from odin.keeper import Entry, Keeper
 from odin.ledger import Ledger
 from odin.memory import Memory
@@ -116,6 +117,7 @@ def _execute_sharded(
     runtime.run(on_step=on_step)
     entries, points = list(keeper.entries), list(keeper.points)
     whole = recipe.whole(Owners(exchanging, keeper))
+    require_finite_rows(whole.table.values(), plan.steps - 1)
     return Executed(
         plan=plan,
         recipe=whole,

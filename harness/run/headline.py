@@ -20,6 +20,7 @@ from harness.report.summary import BASELINE, headline
 from harness.report.table import print_headline
 from harness.run.collect import describe
 from harness.run.launch import Starter, launch
+from harness.run.refusal import refusals_recorded
 from harness.run.spec import RunSpec
 from harness.run.workload import load_workload
 from harness.store import schema
@@ -28,6 +29,7 @@ from harness.store.identity import SCHEMA_VERSION, cell_id, code_version
 from harness.store.provenance import NONE, collect_provenance, now
 from harness.store.store import CellStore, State
 from odin.errors import OdinError, RunError
+from odin.planner.stream import check_batch
 
 
 def run_headline(config: Config, *, refresh: bool) -> int:
@@ -37,7 +39,8 @@ def run_headline(config: Config, *, refresh: bool) -> int:
     """
     store = CellStore(Path(config.out))
     cells = expand(config)
-    ids = _identities(config, cells)
+    with refusals_recorded(config, cells, store):
+        ids, _ = identify(config, cells)
     states = {i: store.state(i) for i in ids}
     done = all(s.state is State.DONE and not s.stale for s in states.values())
     if refresh or not done:
@@ -77,16 +80,16 @@ def _show_cells(store: CellStore, results: Sequence[schema.Result]) -> int:
     return int(any(r.measurement is None for r in results))
 
 
-def _identities(config: Config, cells: Sequence[Cell]) -> list[str]:
-    """Cell ids; this reads (or generates) the scene, so bad input fails before any process starts."""
-    return identify(config, cells)[0]
-
-
 def identify(config: Config, cells: Sequence[Cell]) -> tuple[list[str], str]:
-    """Cell ids and the manifest of the scene, which this reads or generates. Raises InputError, also where a capture of
-    the catalog is not what it was at its first use."""
+    """Cell ids and the manifest of the scene, which this reads or generates: bad input fails before any process starts.
+
+    Raises InputError, also where a capture of the catalog is not what it was at its first use.
+    """
     workload = load_workload(config, progress=_say)
     scene = config.scene
+    check_batch(len(workload.capture.train), config.engine.ranks, config.engine.views_per_unit, config.scale.steps)
+    if not len(workload.capture.tracks.views):
+        _say(f"{workload.capture.name}: no tracks: views are ordered by how far their frusta overlap")
     if not scene.procedural:
         enforce_scene(scene.path, scene.images, scene.test_every, workload.capture.manifest)
     version = code_version()

@@ -6,12 +6,15 @@ A checkpoint is a folder `step-000120` with a file for each owner and, when all 
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from harness.run.checkpoints import require_fit
 from harness.run.workload import Workload
 from odin.arms import Arm
 from odin.comm.transport import ExchangeTransport
@@ -25,6 +28,8 @@ from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
 from pipelines.reference.grendel import GrendelSplatting
 
 COMPLETE = "complete"
+_STEP = re.compile(r"step-(\d{6,})")
+_OWNER = re.compile(r"owner-\d{1,4}-of-(\d{1,4})\.npz")
 
 
 def owner_file(folder: Path, rank: int, ranks: int) -> Path:
@@ -34,8 +39,14 @@ def owner_file(folder: Path, rank: int, ranks: int) -> Path:
 
 def newest(folder: Path) -> Path | None:
     """The newest whole checkpoint below a folder, or None."""
-    found = sorted(path.parent for path in folder.glob(f"step-*/{COMPLETE}"))
-    return found[-1] if found else None
+    found = [path.parent for path in folder.glob(f"step-*/{COMPLETE}") if _step_of(path.parent) is not None]
+    return max(found, key=lambda path: _step_of(path) or 0, default=None)
+
+
+def _step_of(folder: Path) -> int | None:
+    """The step of a checkpoint by its name; names of seven digits and more sort before those of six."""
+    found = _STEP.fullmatch(folder.name)
+    return int(found[1]) if found else None
 
 
 def start_or_resume_shard(
@@ -70,6 +81,7 @@ def start_or_resume_shard(
         manifest=workload.capture.manifest,
         seed=workload.config.seed,
     )
+    require_fit(path, checkpoint, recipe, plan)
     recipe.restore(checkpoint, first_rank=True)  # statistics are this owner's own
     if checkpoint.evidence is not None:
         recipe.table.keep_evidence()[:] = checkpoint.evidence
@@ -95,8 +107,8 @@ def shard_saver(
         transport.barrier()
         if transport.rank == 0:
             (target / COMPLETE).touch()
-            for old in sorted(folder.glob("step-*")):
-                if old.name < target.name:
+            for old in folder.glob("step-*"):
+                if (_step_of(old) or step) < step:
                     shutil.rmtree(old)
         transport.barrier()
 
@@ -105,13 +117,18 @@ def shard_saver(
 
 def merged(source: Path) -> Checkpoint:
     """All owners' rows of a checkpoint as one, in global order: parameters, moments and statistics, for export or for
-    another number of owners. Raises InputError where an owner is missing."""
-    names = [path.stem.split("-") for path in source.glob("owner-*.npz")]
-    ranks = int(names[0][3]) if names else 0
-    if ranks == 0 or len(names) != ranks:
-        raise InputError(f"{source} has {len(names)} of {ranks or 'some'} owners; a model needs all of them.")
-    parts = [load(owner_file(source, rank, ranks)) for rank in range(ranks)]
-    order = np.argsort(np.concatenate([part.ids if part.ids is not None else [] for part in parts]))
+    another number of owners. Raises InputError where an owner is missing, or one of another checkpoint is among them.
+    """
+    parts = [load(path) for path in _owner_files(source)]
+    places = np.concatenate([part.ids if part.ids is not None else np.zeros(0, np.int32) for part in parts])
+    rows = sum(len(part.parameters) for part in parts)
+    order = np.argsort(places)
+    alike = all(_common(part) == _common(parts[0]) for part in parts)
+    if not alike or not np.array_equal(places[order], np.arange(rows)):
+        raise InputError(
+            f"{source} holds shards of different models: they are not of one step, or their rows are not each row of "
+            "one table once. A model needs all shards of one checkpoint; take another one."
+        )
     return Checkpoint(
         header=parts[0].header,
         parameters=np.concatenate([part.parameters for part in parts])[order],
@@ -119,6 +136,40 @@ def merged(source: Path) -> Checkpoint:
         v=np.concatenate([part.v for part in parts])[order],
         statistics=np.concatenate([part.statistics for part in parts])[order],
     )
+
+
+def restored(workload: Workload, source: Path) -> GrendelSplatting:
+    """The whole model of a checkpoint of shards on one rank, however many wrote it, for evaluation.
+
+    Raises InputError where a shard is missing or damaged, or the checkpoint is of another scene or pipeline.
+    """
+    whole, recipe = merged(source), workload.recipe()
+    assert isinstance(recipe, GrendelSplatting)
+    own = workload.config.pipeline.name, workload.capture.manifest
+    if (whole.header.pipeline, whole.header.manifest) != own:
+        raise InputError(
+            f"Checkpoint {source} is of pipeline {whole.header.pipeline} and scene {whole.header.manifest[:16]}…, not "
+            f"of {own[0]} and {own[1][:16]}…. Evaluate it with the scene that it was trained on."
+        )
+    recipe.restore(whole, first_rank=True)
+    return recipe
+
+
+def _owner_files(source: Path) -> list[Path]:
+    """The files of all owners, in rank order. Raises InputError where they are not all there."""
+    found = [match for path in sorted(source.glob("owner-*")) if (match := _OWNER.fullmatch(path.name))]
+    ranks = int(found[0][1]) if found else 0
+    files = [owner_file(source, rank, ranks) for rank in range(ranks)]
+    if not files or {match[0] for match in found} != {path.name for path in files}:
+        raise InputError(f"{source} has {len(found)} of {ranks or 'some'} owners; a model needs all of them.")
+    if not (source / COMPLETE).exists():
+        raise InputError(f"{source} was not finished: it has no file `{COMPLETE}`. Take an older checkpoint.")
+    return files
+
+
+def _common(part: Checkpoint) -> tuple[Header, int]:
+    """What shards of one checkpoint share."""
+    return replace(part.header, state={}), part.parameters.shape[1]
 
 
 def _own(workload: Workload, runtime: MixedRuntime, plan: Plan, next_step: int) -> Checkpoint:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from odin.errors import RunError
 from odin.writing import about_to_replace
@@ -41,6 +43,14 @@ def write_text(path: Path, text: str) -> None:
     """Replace the file by this UTF-8 text, whole or not at all. Raises RunError."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_json(path: Path) -> Any:
+    """What a UTF-8 file of JSON holds. Raises OSError, or ValueError where it is no such file or nests too deeply."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("it nests too deeply") from error
 
 
 def _forget(path: Path) -> None:

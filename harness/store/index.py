@@ -92,8 +92,10 @@ class RecordIndex:
         return found
 
     def _load(self) -> dict[str, Entry]:
+        from harness.store.files import read_json
+
         try:
-            data = json.loads((self.root / INDEX).read_text(encoding="utf-8"))
+            data = read_json(self.root / INDEX)
             if data["version"] != [VERSION, SCHEMA_VERSION]:
                 return {}
             return {i: Entry(**{**e, "stamp": tuple(e["stamp"])}) for i, e in data["records"].items()}

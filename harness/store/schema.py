@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 from harness.measure.breakdown import Breakdown
 from harness.measure.quality import Lpips, Quality
 from harness.store.exchange import Exchange
-from harness.store.identity import SCHEMA_VERSION, cell_id
+from harness.store.identity import NONE, SCHEMA_VERSION, cell_id, workload_id
 from harness.store.provenance import Provenance
 from harness.store.record import Count, Positive, Record, Seconds, Share, Text
 
@@ -281,6 +281,11 @@ class Result(Record):
 def identity_of(cell: Cell, provenance: Provenance) -> str:
     """The id of a cell's record, from its content alone."""
     return cell_id(cell.identity, cell.manifest, provenance.code_version, provenance.fork_pin, SCHEMA_VERSION)
+
+
+def workload_of(cell: Cell) -> str:
+    """The part of a record's id that no code version enters, where no fork is involved."""
+    return workload_id(cell.identity, cell.manifest, NONE, SCHEMA_VERSION)
 
 
 def _is_part(part: JsonValue, whole: JsonValue) -> bool:

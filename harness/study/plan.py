@@ -20,7 +20,7 @@ from typing import Any
 from harness.config import Config, resolved
 from harness.config.convert import build
 from harness.config.resolve import identity_of
-from harness.store.files import write_text
+from harness.store.files import read_json, write_text
 from harness.store.identity import NONE, canonical_json, cell_id
 from harness.store.states import plain_name
 from harness.study.matrix import Place
@@ -124,10 +124,10 @@ class StudyPlan:
     def load(cls, path: Path) -> StudyPlan:
         """Read what `save` wrote. Raises InputError."""
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            pairs = [PlannedPair(**pair) for pair in data["pairs"]]
+            data = read_json(path)
+            pairs = [_checked(PlannedPair(**pair)) for pair in data["pairs"]]
             return cls(data["study"], path.resolve().parents[2], pairs)
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"The plan {path} cannot be read ({error}). Plan the study again with `run`.") from error
 
     def manifest(self, pair: PlannedPair) -> str | None:
@@ -153,6 +153,19 @@ def plans(out: Path) -> list[StudyPlan]:
     if not found:
         raise InputError(f"{out} holds no study. Make one with: odin-bench run STUDY out={out}")
     return [StudyPlan.load(path) for path in found]
+
+
+def _checked(pair: PlannedPair) -> PlannedPair:
+    """The pair of a file, if it has what is read of it without building its config, which other code may have written.
+
+    Raises InputError on a key that leads out of the folder; TypeError, KeyError or AttributeError on anything else.
+    """
+    if not all(isinstance(text, str) for text in (pair.key, pair.baseline, pair.skipped)):
+        raise TypeError("a pair's key, baseline and reason are text")
+    plain_name(pair.key)
+    canonical_json(identity_of(pair.settings))
+    pair.text(), pair.scene, pair.cells
+    return pair
 
 
 def _planned(place: Place) -> PlannedPair:

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.config import expand
 from harness.run.headline import identify, run_cells
 from harness.run.launch import Starter
+from harness.run.refusal import refusals_recorded
 from harness.store.files import write_text
 from harness.store.states import PAIR, State, is_running
 from harness.store.store import CellStore
@@ -41,7 +42,8 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
     note, ids = plan.note(pair), list[str]()
     store, cells = CellStore(Path(config.out)), expand(config)
     try:
-        ids, manifest = identify(config, cells)
+        with refusals_recorded(config, cells, store):
+            ids, manifest = identify(config, cells)
         plan.keep_manifest(pair, manifest)
         left = [k for k, i in enumerate(ids) if refresh or store.state(i).state is not State.DONE]
         if left and not (config.engine.virtual and config.compute.committed):

@@ -107,6 +107,8 @@ def summary_lines(groups: Sequence[Group]) -> Iterator[str]:
             quality = ratios_of(group.quality)
             tests = "; ".join(f"±{100 * m:g} %: {equivalence(group.quality, m).verdict}" for m in MARGINS)
             yield f"  PSNR ratio {quality.text('.5f')}; {tests}"
+        if len(group.quality) < len(group.speedups):
+            yield f"  quality on {len(group.quality)} of {len(group.speedups)} pairs (n/a: no test views)"
         kept = [(pair.seed, pair.repeats) for pair in group.pairs if pair.speedup is not None]
         yield from (f"  {line}" for line in repeat_lines(kept))
     if best:

@@ -22,7 +22,8 @@ from odin.errors import InputError
 #   state        done, failed, skipped, running, pending; stale: done by other code than the present
 #   reason       of a failed or skipped cell
 #   step_s       mean step, s; useful_s … other_s: its parts (`harness.measure.breakdown`)
-#   psnr, ssim, lpips: of the test views after training; NaN where not computed
+#   psnr, ssim, lpips: of the test views after training; NaN where not computed, which the CSV writes as n/a
+#   not_computed: which of a done cell's three there is not, and why; empty where all are there
 #   digest       of the final state: equal for equal bits
 COLUMNS: dict[str, str] = {
     "study": "str",
@@ -53,6 +54,7 @@ COLUMNS: dict[str, str] = {
     "psnr": "float64",
     "ssim": "float64",
     "lpips": "float64",
+    "not_computed": "str",
     "primitives": "int64",
     "digest": "str",
 }
@@ -94,7 +96,7 @@ def write_table(plan: StudyPlan, frame: pd.DataFrame) -> list[Path]:
     with replacing(parquet) as path:
         frame.to_parquet(path, index=False)
     with replacing(csv) as path:
-        frame.to_csv(path, index=False, lineterminator="\n")
+        frame.to_csv(path, index=False, lineterminator="\n", na_rep="n/a")
     return [parquet, csv]
 
 
@@ -137,13 +139,14 @@ def _numbers(result: Result | None) -> Mapping[str, Any]:
     m: Measurement | None = result.measurement if result else None
     if m is None:
         names = ["step_s", *(f"{part}_s" for part in _PARTS), "psnr", "ssim", "lpips"]
-        return dict.fromkeys(names, _UNKNOWN) | {"primitives": 0, "digest": ""}
+        return dict.fromkeys(names, _UNKNOWN) | {"not_computed": "", "primitives": 0, "digest": ""}
     final = m.quality_final
     readings = {"psnr": final.psnr, "ssim": final.ssim, "lpips": m.lpips.mean}
     return {
         "step_s": m.breakdown.step,
         **{f"{part}_s": getattr(m.breakdown, part) for part in _PARTS},
         **{name: _UNKNOWN if reading.value is None else reading.value for name, reading in readings.items()},
+        "not_computed": "; ".join(f"{name} {r.reason}" for name, r in readings.items() if r.value is None),
         "primitives": m.primitives.final,
         "digest": m.final_digest,
     }

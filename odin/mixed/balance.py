@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.errors import InputError
 from odin.mixed.bands import Division, Task, cut, whole_views
 from odin.plan import Plan
 
@@ -90,7 +91,12 @@ class Balancer:
         return np.stack(parts).reshape(-1)
 
     def restore(self, next_step: int, state: NDArray[np.int64]) -> None:
-        """The reverse."""
+        """The reverse. Raises InputError for a state of other views or other tile rows."""
+        if state.size != 3 * self._known.size:
+            raise InputError(
+                f"A checkpoint holds {state.size} costs of tile rows, this run has {3 * self._known.size}. Resume with "
+                "the scene and the settings that wrote it."
+            )
         known, *own = state.reshape(3, *self._known.shape)
         self._known[:] = known
         self._own = {next_step - lag: one.copy() for lag, one in zip((LAG, 1), own, strict=True)}

@@ -26,6 +26,7 @@ from odin.bitmap import row_ids
 from odin.bound import adam_bound
 from odin.comm.transport import ExchangeTransport
 from odin.errors import InputError
+from odin.finite import require_finite_loss
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.memory import Holding, Memory, measure
@@ -92,6 +93,7 @@ class MixedRuntime(ABC):
             events = self.recipe.events_after(step)
             self._current = self._opened(step)
             loss = self._loss(self._render(self._current))
+            require_finite_loss(loss, step, self.plan.views(step))
             self._close(self._current)
             self._current = None
             if events:
@@ -108,7 +110,7 @@ class MixedRuntime(ABC):
 
     def _loss(self, losses: list[Scalar]) -> float:
         """This rank's share of a step's loss, such that the mean over ranks is the mean over views."""
-        return mean(losses) * (len(losses) / self.plan.views_per_unit)
+        return mean(losses) * (len(losses) / self.plan.views_per_unit) if losses else 0.0
 
     @abstractmethod
     def _opened(self, step: int) -> Flight:

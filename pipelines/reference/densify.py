@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from odin.errors import RunError
 from pipelines.columns import OPACITY, ROTATION, SCALE, XYZ
 from pipelines.reference.settings import Settings
 
@@ -76,6 +77,15 @@ def densify(
     small = small_rows(parameters, settings, extent)
     grown = grow(parameters, np.flatnonzero(hot & small), np.flatnonzero(hot & ~small), rng)
     return grown.only(alive_rows(grown.parameters, settings, extent, prune_large))
+
+
+def nothing_left(rows: int, min_opacity: float) -> RunError:
+    """The error for a densification after which there is nothing to train."""
+    return RunError(
+        f"Densification pruned all {rows} primitives: every opacity is below {min_opacity}, or every one is too large "
+        "for the scene. After an opacity reset it came too soon: leave at least 50 steps between reset_at and the next "
+        "of densify_at, or raise densification_floor_steps. Otherwise look at the scale of the scene."
+    )
 
 
 def small_rows(parameters: NDArray[np.float32], settings: Settings, extent: float) -> NDArray[np.bool_]:

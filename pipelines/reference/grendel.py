@@ -30,7 +30,7 @@ from odin.shared.meeting import part_of
 from odin.table import ParameterTable
 from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, COLUMNS, GEOMETRY, XYZ
-from pipelines.reference.densify import ShardNoise, alive_rows, grow, small_rows
+from pipelines.reference.densify import ShardNoise, alive_rows, grow, nothing_left, small_rows
 from pipelines.reference.morton import morton_codes
 from pipelines.reference.projected import (
     CONICS,
@@ -319,6 +319,8 @@ class GrendelSplatting(GaussianSplatting):
         codes = morton_codes(xyz, bounds[0], -bounds[1]).view(np.int64)
         everyone = owners.gather_rows(torch.from_numpy(np.concatenate([codes[:, None], ties], axis=1))).numpy()
         counts = owners.counts(len(rows))
+        if not counts.any():
+            raise nothing_left(len(self.ids), self.settings.min_opacity)
         move = self._rule.moves(counts, self._densifications(step))
         deal = Deal(order=np.lexsort(everyone.T[::-1]), counts=counts, rank=owners.rank, move=move)
         leaving = rows[torch.from_numpy(deal.outgoing)]

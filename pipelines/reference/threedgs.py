@@ -30,7 +30,7 @@ from pipelines.capture import Capture
 from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, F_DC, F_REST, GEOMETRY, OPACITY, ROTATION, SCALE, XYZ
 from pipelines.place import HOST, Place, Rows
-from pipelines.reference.densify import Densified, densify, reset_opacity
+from pipelines.reference.densify import Densified, densify, nothing_left, reset_opacity
 from pipelines.reference.initialise import initial_parameters, scene_extent
 from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
@@ -299,6 +299,8 @@ class GaussianSplatting:
             self._event(step, events)
 
     def _install(self, result: Densified) -> None:
+        if not len(result.parameters):
+            raise nothing_left(len(self.table), self.settings.min_opacity)
         self.table.replace(*self.table.once(lambda: self._continued(result)))
         self.statistics = self.place.statistics(len(self.table))
 

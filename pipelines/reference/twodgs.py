@@ -16,14 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from odin.errors import RunError
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.phases import Phase
 from pipelines import surfel_columns as columns
 from pipelines.camera import Camera
 from pipelines.capture import Capture
-from pipelines.reference.densify import Densified, densify
+from pipelines.reference.densify import Densified, densify, nothing_left
 from pipelines.reference.initialise import initial_parameters
 from pipelines.reference.schedule import position_lr
 from pipelines.reference.settings import REFERENCE_BUDGET
@@ -193,12 +192,8 @@ class SurfelSplatting(GaussianSplatting):
         grown = self.table.once(
             lambda: densify(ellipsoids, self._mean_norm(), self.settings, self.extent, rng, prune_large=large)
         )
-        if len(grown.parameters) == 0:
-            raise RunError(
-                f"Densification pruned all {len(ellipsoids)} surfels: every opacity is below "
-                f"{self.settings.min_opacity}. It came too soon after an opacity reset; leave at least 50 steps "
-                "between reset_at and the next of densify_at, or raise densification_floor_steps."
-            )
+        if not len(grown.parameters):
+            raise nothing_left(len(ellipsoids), self.settings.min_opacity)
         return replace(grown, parameters=columns.from_ellipsoids(grown.parameters))
 
     def _reset_opacity(self) -> None:

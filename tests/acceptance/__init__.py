@@ -1,0 +1,1 @@
+"""The acceptance inputs: what users of the field reported, tried through the command line."""

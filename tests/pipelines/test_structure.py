@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odin.errors import InputError
-from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
+from pipelines.checkpoint import Checkpoint, Header, load, require_match, require_shape, save
 from pipelines.columns import OPACITY, SCALE, XYZ
 from pipelines.export import read_ply, write_ply
 from pipelines.reference.densify import densify, reset_opacity
@@ -166,6 +170,88 @@ def test_swapped_or_broken_arrays_are_refused(tmp_path: Path) -> None:
         save(path, broken)
         with pytest.raises(InputError, match="unexpected shape, type or value"):
             load(path)
+
+
+def rewritten(path: Path, change: Callable[[dict[str, bytes]], None], compression: int = zipfile.ZIP_STORED) -> None:
+    """The same archive with other members; their checksums are right."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def swap(members: dict[str, bytes]) -> None:
+    members["m.npy"], members["v.npy"] = members["v.npy"], members["m.npy"]
+
+
+def swap_columns(members: dict[str, bytes]) -> None:
+    """Moments of one column group under another: same shapes, all of them plausible."""
+    m = np.load(io.BytesIO(members["m.npy"]))
+    whole = io.BytesIO()
+    np.save(whole, np.ascontiguousarray(np.roll(m, 3, axis=1)))
+    members["m.npy"] = whole.getvalue()
+
+
+@pytest.mark.parametrize("change", [swap, swap_columns, lambda members: members.pop("v.npy")])
+def test_moments_of_another_place_are_noticed(tmp_path: Path, change: Callable[[dict[str, bytes]], None]) -> None:
+    path = tmp_path / "c.npz"
+    rng = np.random.default_rng(0)
+    save(path, replace(checkpoint(), m=rng.random((6, 59), np.float32), v=rng.random((6, 59), np.float32)))
+    rewritten(path, change)
+    with pytest.raises(InputError, match=r"not those that were saved together|lacks v"):
+        load(path)
+
+
+def test_sizes_are_checked_before_anything_is_allocated(tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    save(path, checkpoint())
+
+    def huge(members: dict[str, bytes]) -> None:
+        old = b"'shape': (6, 59), }"
+        new = b"'shape': (999999999999, 59), }"
+        found = members["m.npy"].index(old)
+        rest = members["m.npy"][found + len(old) + len(new) - len(old) :]
+        members["m.npy"] = members["m.npy"][:found] + new + rest
+
+    rewritten(path, huge)
+    with pytest.raises(InputError, match=r"announces shape \(999999999999, 59\) of float32 and has 1416 bytes"):
+        load(path)
+    save(path, checkpoint())
+    rewritten(path, lambda members: None, zipfile.ZIP_DEFLATED)
+    with pytest.raises(InputError, match="is compressed"):
+        load(path)
+
+
+def test_a_table_of_another_pipeline_or_plan_is_refused(tmp_path: Path) -> None:
+    fits = {"columns": 59, "held": None, "views": 9, "steps": 10}
+    found = replace(checkpoint(), costs=np.zeros(9, np.int64))
+    require_shape(tmp_path, found, **fits)
+    for key, other in {"columns": 58, "held": 45, "views": 8, "steps": 3}.items():
+        with pytest.raises(InputError, match="Resume with the code and the settings that wrote it"):
+            require_shape(tmp_path, found, **{**fits, key: other})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("next_step", "4"), ("next_step", -1), ("t", True), ("seed", 2**64), ("fallen", 0), ("arm", None),
+     ("state", {"scale": "1"}), ("state", {"scale": float("inf")}), ("version", 4), ("more", 1)],
+)  # fmt: skip
+def test_a_header_of_other_types_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    path = tmp_path / "c.npz"
+    save(path, checkpoint())
+
+    def change(members: dict[str, bytes]) -> None:
+        document = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
+        document["header"][key] = value
+        whole = io.BytesIO()
+        np.save(whole, np.frombuffer(json.dumps(document).encode(), np.uint8))
+        members["header.npy"] = whole.getvalue()
+
+    rewritten(path, change)
+    with pytest.raises(InputError, match="not a readable checkpoint"):
+        load(path)
 
 
 def test_a_pickle_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,31 @@ def test_only_whole_checkpoints_of_this_run_are_resumed(workload: Workload, tmp_
         run(workload, "quality", tmp_path)
     (found / COMPLETE).unlink()
     assert newest(tmp_path) is None
+
+
+def test_the_newest_checkpoint_is_that_of_the_largest_step(tmp_path: Path) -> None:
+    assert newest(tmp_path) is None
+    for name in ("step-999995", "step-1000000", "step-000005", "step-x", "step-0000020.tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / COMPLETE).touch()
+    assert newest(tmp_path) == tmp_path / "step-1000000"
+
+
+def test_shards_of_two_checkpoints_are_no_model(workload: Workload, tmp_path: Path) -> None:
+    run(workload, "quality", tmp_path / "a", until=5)
+    run(workload, "quality", tmp_path / "b", until=9)
+    old, new = newest(tmp_path / "a"), newest(tmp_path / "b")
+    assert old is not None and new is not None and merged(new).header.next_step == 8
+    shutil.copy(owner_file(old, 1, 2), owner_file(new, 1, 2))
+    with pytest.raises(InputError, match="shards of different models"):
+        merged(new)
+    shutil.copy(owner_file(new, 0, 2), owner_file(old, 1, 2))
+    shutil.copy(owner_file(new, 0, 2), owner_file(old, 0, 2))
+    with pytest.raises(InputError, match="shards of different models"):
+        merged(old)
+    shutil.copy(owner_file(new, 0, 2), new / "owner-0-of-3.npz")
+    with pytest.raises(InputError, match="a model needs all of them"):
+        merged(new)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from harness.store.index import RecordIndex
 from harness.store.store import CellStore
 from harness.study.estimate import cost
 from harness.study.states import counts, pair_states
+from harness.study.summary import grouped, pair_ratios, summary_lines
 from harness.study.table import check_table, read_table, study_table, write_table
 from odin.errors import InputError
 from tests.study import studies
@@ -148,6 +150,21 @@ def test_the_table_has_a_row_per_cell(tmp_path: Path) -> None:
     parquet, csv = write_table(plan, frame)
     pd.testing.assert_frame_equal(read_table(parquet), frame)
     assert len(csv.read_text().splitlines()) == 9
+
+
+def test_a_metric_that_is_not_there_is_said_and_not_left_blank(tmp_path: Path) -> None:
+    plan = studies.plan(tmp_path, seeds=(0,))
+    for index in range(4):
+        studies.record(plan, plan.pairs[0], index, views=0)
+    known = pair_states(plan)
+    _, path = write_table(plan, study_table(plan, known))
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        assert (row["psnr"], row["ssim"]) == ("n/a", "n/a")
+        assert "psnr n/a: no test views; ssim n/a: no test views" in row["not_computed"]
+        assert "nan" not in str(row).lower()
+    lines = list(summary_lines(grouped(pair_ratios(known, CellStore(plan.out)))))
+    assert any("quality on 0 of 1 pairs (n/a: no test views)" in line for line in lines)
+    assert not any("nan" in line.lower().split() for line in lines)
 
 
 @pytest.mark.parametrize(

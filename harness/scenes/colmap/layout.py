@@ -137,6 +137,7 @@ def _lookalike(folder: Path, name: str) -> str:
 
 def shortened(names: Iterable[str]) -> str:
     """The first few names, then how many more there are."""
-    listed = list(names)
+    # A name may hold anything; what moves a terminal's cursor is shown escaped.
+    listed = [name if name.isprintable() else repr(name) for name in names]
     rest = len(listed) - _SHOWN
     return ", ".join(listed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

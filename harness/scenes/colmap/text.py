@@ -51,12 +51,20 @@ def _camera(line: str) -> ModelCamera:
     if len(params) != expected:
         raise ValueError(f"{model} has {expected} parameters, found {len(params)}")
     return ModelCamera(
-        camera_id=int(camera_id),
+        camera_id=_id(camera_id),
         model=model,
         width=int(width),
         height=int(height),
         params=tuple(map(float, params)),
     )
+
+
+def _id(field: str) -> int:
+    """An image's or camera's id, which COLMAP keeps in 32 bits."""
+    value = int(field)
+    if not 0 <= value < 1 << 32:
+        raise ValueError(f"id {field} is not from 0 to {(1 << 32) - 1}")
+    return value
 
 
 def read_images(path: Path) -> tuple[tuple[ModelImage, ...], Observations]:
@@ -82,8 +90,8 @@ def _image(line: str) -> ModelImage:
         raise ValueError("expected IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME")
     qw, qx, qy, qz, tx, ty, tz = map(float, fields[1:8])
     return ModelImage(
-        image_id=int(fields[0]),
-        camera_id=int(fields[8]),
+        image_id=_id(fields[0]),
+        camera_id=_id(fields[8]),
         name=fields[9].strip(),
         quaternion=(qw, qx, qy, qz),
         translation=(tx, ty, tz),
