@@ -26,6 +26,7 @@ from harness.measure.windows import delays_frame, windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
 from harness.run.failure import leave
+from harness.run.fork_pin import fork_pin
 from harness.run.group import Group
 from harness.run.spec import RunSpec
 from harness.run.warmup import Calibration, calibrate, load_section, save_section, sections, uncalibrated, warm_up
@@ -64,7 +65,8 @@ class Worker:
         self._clock_error: float | None = None
         self.where = "at start-up"
         """What this rank is doing, in words that follow its name."""
-        self.provenance = collect_provenance(started=now())  # of the code that was imported, not of a later tree
+        # Of the code that was imported, not of a later tree.
+        self.provenance = collect_provenance(started=now(), fork_pin=fork_pin(spec.config))
 
     def run(self) -> None:
         """Compile, warm up, then run every cell; again from the start while padding is too small."""
