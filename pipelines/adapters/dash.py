@@ -25,6 +25,7 @@ class ForkedDash(ForkedGaussians):
         return super()._words(settings) + words + (["--max_n_gaussian", str(most)] if most else [])
 
     def _set_up(self, capture: Capture) -> None:
+        self._numbers = {id(view): number for number, view in enumerate(self.views)}
         schedules, photos = self.fork.module("utils.schedule_utils"), [view.original_image for view in self.views]
         with self.fork.device():
             self.scheduler = schedules.TrainingScheduler(self.options, self.pipe, self.gaussians, photos)
@@ -33,9 +34,14 @@ class ForkedDash(ForkedGaussians):
     def _resize(self, scale: float) -> None:
         """Train at 1 / scale of the photos' resolution from here on."""
         self.scale = scale
+        sizes: dict[tuple[int, int], tuple[int, int]] = {}  # of photos, resized as they will be
         with self.fork.device():
-            sizes = [tuple(self._photo(view).shape[-2:]) for view in range(len(self.views))]
-        self.cameras = [our_camera(view, (h, w)) for view, (h, w) in zip(self.views, sizes, strict=True)]
+            for number, view in enumerate(self.views):
+                whole = int(view.image_height), int(view.image_width)
+                if whole not in sizes:
+                    height, width = self._photo(number).shape[-2:]
+                    sizes[whole] = int(height), int(width)
+        self.cameras = [our_camera(v, sizes[int(v.image_height), int(v.image_width)]) for v in self.views]
         self._eyes = self.place.eyes(self.cameras)
 
     def _photo(self, view: int) -> torch.Tensor:
@@ -54,10 +60,6 @@ class ForkedDash(ForkedGaussians):
             view, model, self.pipe, self.background, separate_sh=self.separate_sh, render_size=size
         )
         return package
-
-    @property
-    def _numbers(self) -> dict[int, int]:
-        return {id(view): number for number, view in enumerate(self.views)}
 
     def _densify(self, step: int, shared: torch.Tensor | None) -> None:
         now, options = self.iteration(step), self.options

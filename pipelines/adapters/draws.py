@@ -20,8 +20,8 @@ PROCESS = threading.RLock()
 
 @contextmanager
 def drawn_from(seed: int, version: int, owner: int = 0) -> Iterator[None]:
-    """Inside, everything is drawn from (seed, version), and the owner where rows are sharded; one rank of a process at a
-    time."""
+    """Inside, everything is drawn from (seed, version), and the owner where rows are sharded. One rank of a process at
+    a time."""
     key = np.random.SeedSequence([seed, 0xF0, version, *([owner] if owner else [])]).generate_state(1)
     with PROCESS:
         before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the generator that forks draw from)

@@ -6,8 +6,8 @@ what has been summed is lost where rows change, as upstream. Scores of views are
 
 from __future__ import annotations
 
+import importlib
 import random
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,7 +92,7 @@ class ForkedTaming(ForkSplatting):
 
     def _loss(self, package: Mapping[str, Any], photo: torch.Tensor, step: int) -> torch.Tensor:
         image = package["render"]
-        ssim = sys.modules["fused_ssim"].fused_ssim(image[None], photo[None])
+        ssim = importlib.import_module("fused_ssim").fused_ssim(image[None], photo[None])
         return photometric(self.fork, image, photo, self.options.lambda_dssim, ssim)
 
     def learning_rates(self, step: int) -> Any:

@@ -6,8 +6,10 @@ upstream's own loop.
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -32,19 +34,17 @@ class ForkedGaussians(ForkSplatting):
 
     def _loss(self, package: Mapping[str, Any], photo: torch.Tensor, step: int) -> torch.Tensor:
         image = package["render"]
-        return photometric(self.fork, image, photo, self.options.lambda_dssim, self._ssim(image, photo))
+        return photometric(self.fork, image, photo, self.options.lambda_dssim, self._similarity(image, photo))
 
-    def _ssim(self, image: torch.Tensor, photo: torch.Tensor) -> torch.Tensor:
-        """The fused kernel where it is installed, as upstream."""
-        fused = sys.modules.get("fused_ssim")
-        if fused is None:
-            try:
-                import fused_ssim as fused  # type: ignore[import-not-found, no-redef]
-            except ImportError:
-                value: torch.Tensor = self.fork.module("utils.loss_utils").ssim(image, photo)
-                return value
-        value = fused.fused_ssim(image[None], photo[None])
-        return value
+    @cached_property
+    def _similarity(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        """SSIM of images [3, H, W]: the fused kernel where it is installed, as upstream."""
+        try:
+            fused = importlib.import_module("fused_ssim").fused_ssim
+        except ImportError:
+            plain: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = self.fork.module("utils.loss_utils").ssim
+            return plain
+        return lambda image, photo: fused(image[None], photo[None])
 
     def _densify(self, step: int, shared: torch.Tensor | None) -> None:
         self.gaussians.densify_and_prune(

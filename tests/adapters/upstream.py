@@ -174,7 +174,7 @@ def _train(fork: Fork, loop: Any, pipeline: str, capture: Capture, settings: Any
         "1",
         "--data_device",
         "cpu",
-    ]  # the last four: not of Grendel
+    ]
     words += [part for name, value in schedule.items() for part in (f"--{name}", str(value))]
     if pipeline == "dashgs":
         words += ["--resolution_mode", "freq", "--densify_mode", "freq"]
