@@ -162,10 +162,8 @@ def parity(pipeline: str, words: list[str], *, lineage: str = "") -> dict[str, A
     fork = open_fork(checkout, stand_ins=True)
     # As long as a whole training, of which both loops do the first steps: schedules are then those of upstream.
     recipe = FORKS[pipeline].recipe(fork, work.capture, settings, steps=REFERENCE_BUDGET, batch=1)
-    family = FORKS[pipeline]
-    boundaries = family.schedule(work.settings, STEPS, 1).boundaries()
     plan = work.plan_for(arm("barrier-planned"), work.settings, STEPS)
-    assert [int(n) for n in boundaries.nonzero()[0]] == [n - 1 for n in range(every, STEPS, every)]
+    assert all(plan.blocking[n - 1] for n in range(every, STEPS, every))
     order = [int(view) for view in plan.units[:, 0, 0]]
     theirs: Trained = train_upstream(fork, pipeline, work.capture, settings, order, STEPS)
     ours = train_ours(work, recipe, plan)

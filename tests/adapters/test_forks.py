@@ -19,7 +19,8 @@ from pipelines.adapters.registry import FORKS
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = "scene=rooms?views=16&width=64&height=48&points=600"
-EVENTS = ("steps=100", "densify_at=[25,50]", "reset_at=[60]", "sh_at=[20]", "ranks=2", "views_per_unit=2")
+# Opacities are reset last: the loss is higher for some hundred steps after it.
+EVENTS = ("steps=100", "densify_at=[25,50]", "reset_at=[80]", "sh_at=[20]", "ranks=2", "views_per_unit=1")
 BEFORE, AFTER, COUNT = 1e-4, 1e-2, 0.005
 
 each = pytest.mark.parametrize("pipeline", sorted(FORKS))
@@ -46,12 +47,17 @@ def arms(pipeline: str) -> dict[str, Any]:
     return answer("arms", pipeline, TINY, *EVENTS)
 
 
+def learnt(name: str, losses: list[float]) -> None:
+    """The loss falls, between its start and the reset of opacities."""
+    first, last = sum(losses[:20]) / 20, sum(losses[60:80]) / 20
+    assert last < first, f"{name} does not learn: {first:.4f} to {last:.4f}"
+
+
 @each
 def test_it_trains_under_every_arm(pipeline: str) -> None:
     for name, seen in arms(pipeline).items():
         assert len(seen["losses"]) == 100, name
-        first, last = sum(seen["losses"][:10]), sum(seen["losses"][-10:])
-        assert last < first, f"{name} does not learn: {first / 10:.4f} to {last / 10:.4f}"
+        learnt(name, seen["losses"])
         assert len(seen["digests"]) == 1, f"replicas of {name} differ"
         assert not seen["splittable"]
 
@@ -106,4 +112,4 @@ def test_arms_on_a_real_capture(pipeline: str, bonsai: Path) -> None:
     seen = answer("arms", pipeline, f"scene={bonsai}", "images=images_4", *EVENTS)
     assert seen["quality"]["digests"] == seen["barrier-planned"]["digests"]
     for name, one in seen.items():
-        assert sum(one["losses"][-10:]) < sum(one["losses"][:10]), name
+        learnt(name, one["losses"])
