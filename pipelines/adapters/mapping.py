@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -63,8 +64,8 @@ class TensorMapping:
         return torch.cat([tensors[kind.attribute].flatten(1) for kind in self.kinds], dim=1)
 
 
-def _mapping(at: object, layout: ColumnLayout) -> TensorMapping:
-    scales = at.SCALE.stop - at.SCALE.start  # type: ignore[attr-defined]
+def _mapping(at: Any, layout: ColumnLayout) -> TensorMapping:
+    scales = at.SCALE.stop - at.SCALE.start
     shapes: tuple[tuple[str, str, str, tuple[int, ...]], ...] = (
         ("xyz", "_xyz", "XYZ", (3,)),
         ("scaling", "_scaling", "SCALE", (scales,)),

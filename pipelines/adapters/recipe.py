@@ -191,7 +191,7 @@ class ForkSplatting(GaussianSplatting):
             with keeper.phase(Phase.LOSS, pixels=pixels):
                 loss = self._loss(package, self._photo(frame.view), keeper.step)
             with keeper.phase(Phase.BLEND_BACKWARD, rows=len(frame.rows), pixels=pixels):
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 frame.gradient = self._gradient(frame)
                 if self._observing:
                     self._observe(frame, package)

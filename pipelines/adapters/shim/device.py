@@ -52,7 +52,7 @@ class _Event:
 @contextmanager
 def no_gpu() -> Iterator[None]:
     """Inside, the calls that the forks' own training loops make to a GPU do nothing."""
-    replaced: dict[str, object] = {"Event": _Event}
+    replaced: dict[str, Any] = {"Event": _Event}
     replaced |= dict.fromkeys(("synchronize", "set_device", "empty_cache"), lambda *_, **__: None)
-    with mock.patch.multiple(torch.cuda, **replaced):  # type: ignore[arg-type]
+    with mock.patch.multiple(torch.cuda, **replaced):
         yield
