@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from odin.device.streams import Streams
 from pipelines.place import HOST, Place
@@ -19,6 +20,19 @@ class Backend:
 
 
 CPU = Backend(renderer=CpuRenderer(), place=HOST)
+
+
+class _NoRenderer:
+    """In the place of a renderer where the pipeline brings its own."""
+
+    splittable = False
+
+
+def own_backend(streams: Streams) -> Backend:
+    """The device of `streams` for a pipeline that renders by itself (the forks), which needs no gsplat."""
+    from pipelines.device_place import DevicePlace
+
+    return Backend(renderer=cast(Renderer, _NoRenderer()), place=DevicePlace(streams))
 
 
 def cuda_backend(streams: Streams) -> Backend:

@@ -27,6 +27,7 @@ _MAY_BE_NULL = frozenset({"max_primitives"})
 class Pipeline:
     """The training recipe. Schedule constants count images (D§5); these are step floors and overrides.
 
+    source:        `reference`, our own recipe, or `fork`, the published code (docs/forks.md)
     lambda_dssim:  weight of D-SSIM in the loss, beside 1 − lambda_dssim of L1
     lambda_normal, lambda_dist: weights of normal consistency and depth distortion (2dgs only)
     depth_ratio:   0: normals of the expected depth, 1: of the median depth (2dgs only)
@@ -78,7 +79,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         expect_one_of(self.name, OWN_KEYS, key="pipeline.name")
         self._check_own_keys()
-        expect_one_of(self.source, ("reference",), key="pipeline.source")
+        expect_one_of(self.source, ("reference", "fork"), key="pipeline.source")
         expect_one_of(self.optimizer, ("dense", "selective"), key="pipeline.optimizer")
         expect_at_least(0, key="pipeline.sh_degree", value=self.sh_degree, most=3, advice="3DGS trains degree 3.")
         self._check_shares()

@@ -415,10 +415,29 @@ class Config:
             expected=f"memory=none with pipeline={self.pipeline.name}",
             advice="What overlap keeps alive is known for a whole table on every rank, not for the shard of an owner.",
         )
+        self._check_fork()
         self._check_profiles()
         cells = len(self.study.arms) * (2 if self.study.mirrored else 1)
         check_faults(
             self.faults, ranks=self.engine.ranks, steps=self.scale.steps, cells=cells, virtual=self.engine.virtual
+        )
+
+    def _check_fork(self) -> None:
+        fork, engine = self.pipeline.source == "fork", self.engine
+        expect(
+            not fork or not engine.virtual,
+            key="engine.name",
+            value=engine.name,
+            expected="process with source=fork",
+            advice="A fork's modules are those of one process; engine=process gives every rank its own.",
+        )
+        expect(
+            not fork or engine.cuda or not (engine.padded or self.link.shaped),
+            key="engine.padded, link.name",
+            value=(engine.padded, self.link.name),
+            expected="false and none with source=fork device=cpu",
+            advice="Without a GPU stand-ins take the place of the fork's kernels, and their times say nothing of it; "
+            "write padded=false link=none to check what it computes.",
         )
 
     def _check_profiles(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.doctor import batch, data, machine, ranks
+from harness.doctor import batch, data, forks, machine, ranks
 from harness.doctor.finding import Finding, warn
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,7 +33,15 @@ def examine(*, rendezvous: bool = True, out: Path = Path("runs")) -> list[Findin
         _safely("lpips", data.lpips),
         _safely("slurm", batch.slurm),
         _safely("git", lambda: machine.git(REPOSITORY)),
+        *_forks(),
     ]
+
+
+def _forks() -> list[Finding]:
+    try:
+        return forks.forks()
+    except Exception as error:
+        return [warn("forks", f"could not be examined ({type(error).__name__}: {error})")]
 
 
 def _safely(name: str, check: Callable[[], Finding]) -> Finding:

@@ -16,11 +16,12 @@ from harness.measure.exchange import exchange_of
 from harness.measure.quality import Lpips, Protocol, Quality, lpips_quality, view_quality
 from harness.measure.timeline import step_losses, step_seconds, steps_frame, timeline_frame
 from harness.run.execute import Executed
+from harness.run.fork_pin import fork_pin
 from harness.run.warmup import Calibration
 from harness.run.workload import Workload
 from harness.store import schema
 from harness.store.identity import workload_id
-from harness.store.provenance import NONE, Provenance
+from harness.store.provenance import Provenance
 from odin.audit import AuditRecord
 from odin.errors import RunError
 from odin.memory import Memory
@@ -138,7 +139,7 @@ def described(cell: Cell, *, scene: str, manifest: str) -> schema.Cell:
     settings = identity(cell.config)
     return schema.Cell(
         study=cell.config.study.name,
-        pair=workload_id(settings, manifest, NONE),
+        pair=workload_id(settings, manifest, fork_pin(cell.config)),
         sequence=tuple(c.arm for c in expand(cell.config)),
         arm=cell.arm,
         repeat=cell.repeat,

@@ -55,7 +55,8 @@ class Group:
             dist.barrier()  # gloo starts its threads on first use
         if engine.cuda:
             cuda = dist.PrefixStore("cuda", store)
-            self.seat = CudaSeat(cuda, rank, self.ranks, engine.timeout_s, self.hosts)
+            own = spec.config.pipeline.source == "fork"
+            self.seat = CudaSeat(cuda, rank, self.ranks, engine.timeout_s, self.hosts, own=own)
 
     def _meet(self, patience: timedelta) -> dist.Store:
         if self.spec.meeting:

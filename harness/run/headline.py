@@ -19,6 +19,7 @@ from harness.report.reduction import model_differences, reduction_lines
 from harness.report.summary import BASELINE, headline
 from harness.report.table import print_headline
 from harness.run.collect import describe
+from harness.run.fork_pin import fork_pin
 from harness.run.launch import Starter, launch
 from harness.run.refusal import refusals_recorded
 from harness.run.spec import RunSpec
@@ -26,7 +27,7 @@ from harness.run.workload import load_workload
 from harness.store import schema
 from harness.store.files import sweep
 from harness.store.identity import SCHEMA_VERSION, cell_id, code_version
-from harness.store.provenance import NONE, collect_provenance, now
+from harness.store.provenance import collect_provenance, now
 from harness.store.store import CellStore, State
 from odin.errors import OdinError, RunError
 from odin.planner.stream import check_batch
@@ -94,7 +95,8 @@ def identify(config: Config, cells: Sequence[Cell]) -> tuple[list[str], str]:
         enforce_scene(scene.path, scene.images, scene.test_every, workload.capture.manifest)
     version = code_version()
     described = [describe(cell, workload) for cell in cells]
-    ids = [cell_id(d.identity, d.manifest, version, NONE, SCHEMA_VERSION) for d in described]
+    pin = fork_pin(config)
+    ids = [cell_id(d.identity, d.manifest, version, pin, SCHEMA_VERSION) for d in described]
     return ids, workload.capture.manifest
 
 
@@ -165,7 +167,7 @@ def _record_failure(
     if index is None or store.state(ids[index]).state is State.DONE:
         return
     cell = describe(cells[index], load_workload(config))
-    provenance = collect_provenance(started=started)
+    provenance = collect_provenance(started=started, fork_pin=fork_pin(config))
     store.write_result(schema.Result.failed(cell, reason, provenance))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.config import Cell, Config, resolved
 from harness.run.collect import described
+from harness.run.fork_pin import fork_pin
 from harness.store import schema
 from harness.store.identity import canonical_json
 from harness.store.provenance import collect_provenance, now
@@ -38,7 +39,9 @@ def refusals_recorded(config: Config, cells: Sequence[Cell], store: CellStore) -
 
 
 def _refusal(config: Config, cell: Cell, reason: str, started: datetime) -> schema.Result:
-    return schema.Result.failed(_described(config, cell), reason, collect_provenance(started=started))
+    return schema.Result.failed(
+        _described(config, cell), reason, collect_provenance(started=started, fork_pin=fork_pin(config))
+    )
 
 
 def _described(config: Config, cell: Cell) -> schema.Cell:

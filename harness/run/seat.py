@@ -22,7 +22,7 @@ from odin.comm.spread import SpreadKeeper, SpreadTransport
 from odin.comm.transport import Transport
 from odin.errors import InputError
 from odin.keeper import Keeper, PaddedKeeper, Price
-from pipelines.backend import CPU, Backend, cuda_backend
+from pipelines.backend import CPU, Backend, cuda_backend, own_backend
 
 # What batch systems and launchers call the number of a process on its host.
 LOCAL_RANK = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
@@ -99,12 +99,20 @@ class CudaSeat:
 
     store: what the ranks meet at
     hosts: one clock for ranks of several hosts
+    own:   the pipeline renders by itself, without gsplat
     """
 
     burn_in: tuple[str, ...] = ("barrier", "quality")
 
     def __init__(
-        self, store: dist.Store, rank: int, ranks: int, patience_s: float, hosts: HostClock | None = None
+        self,
+        store: dist.Store,
+        rank: int,
+        ranks: int,
+        patience_s: float,
+        hosts: HostClock | None = None,
+        *,
+        own: bool = False,
     ) -> None:
         from odin.comm.nccl import connect
         from odin.device.clock import EventClock
@@ -115,7 +123,7 @@ class CudaSeat:
         device = own_device(rank, ranks, torch.cuda.device_count() if torch.cuda.is_available() else 0)
         torch.cuda.set_device(device)
         streams = CudaStreams(device)
-        self.backend = cuda_backend(streams)
+        self.backend = own_backend(streams) if own else cuda_backend(streams)
         self._clock = EventClock(streams)
         self._communicators = connect(store, rank, ranks, device, timedelta(seconds=patience_s))
 

@@ -26,6 +26,7 @@ from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, 
 from harness.run.execute import Executed, execute, render_views, require_finite_loss
 from harness.run.failure import Whereabouts, leave
 from harness.run.faults import Injector
+from harness.run.fork_pin import fork_pin
 from harness.run.group import Group
 from harness.run.spec import RunSpec
 from harness.run.warmup import Calibration, calibrate, load_section, save_section, sections, uncalibrated, warm_up
@@ -64,7 +65,8 @@ class Worker:
         self._clock_error: float | None = None
         self._places = Whereabouts(spec)
         self.where = "at start-up"
-        self.provenance = collect_provenance(started=now())  # of the code that was imported, not of a later tree
+        # Of the code that was imported, not of a later tree.
+        self.provenance = collect_provenance(started=now(), fork_pin=fork_pin(spec.config))
 
     @property
     def where(self) -> str:

@@ -17,6 +17,8 @@ from odin.planner import Frusta, build_plan
 from odin.planner.sas import Evidence, window_couplings, with_windows
 from odin.tracks import Tracks
 from odin.warm import warm_up_rows
+from pipelines.adapters.pins import require_checkout
+from pipelines.adapters.registry import FORKS, ForkFamily
 from pipelines.backend import CPU, Backend
 from pipelines.capture import Capture
 from pipelines.reference.registry import FAMILIES, Family
@@ -33,9 +35,9 @@ class Workload:
     backend: Backend = CPU
 
     @property
-    def family(self) -> Family:
+    def family(self) -> Family | ForkFamily:
         """The pipeline."""
-        return FAMILIES[self.config.pipeline.name]
+        return _family(self.config)
 
     @property
     def settings(self) -> Settings:
@@ -121,11 +123,19 @@ class Workload:
 def compile_kernels(config: Config) -> None:
     """Compile, or read from Numba's cache, every kernel that a configuration's steps run."""
     warm_up_rows()
-    FAMILIES[config.pipeline.name].compile_kernels()
+    _family(config).compile_kernels()
+
+
+def _family(config: Config) -> Family | ForkFamily:
+    name = config.pipeline.name
+    return FORKS[name] if config.pipeline.source == "fork" else FAMILIES[name]
 
 
 def load_workload(config: Config, progress: Progress | None = None) -> Workload:
-    """Load (or generate) and check the scene of a configuration. Raises InputError."""
+    """Load (or generate) and check the scene of a configuration. Raises InputError, also where it trains a fork that is
+    absent."""
+    if config.pipeline.source == "fork":
+        require_checkout(FORKS[config.pipeline.name].pin)
     scene = config.scene
     spec = SceneSpec(path=scene.path, images=scene.images, test_every=scene.test_every, skip_missing=scene.skip_missing)
     return Workload(config=config, capture=load_scene(spec, progress=progress))

@@ -20,8 +20,9 @@ from typing import Any
 from harness.config import Config, resolved
 from harness.config.convert import build
 from harness.config.resolve import identity_of
+from harness.run.fork_pin import fork_pin
 from harness.store.files import read_json, write_text
-from harness.store.identity import NONE, canonical_json, cell_id
+from harness.store.identity import canonical_json, cell_id
 from harness.store.states import plain_name
 from harness.study.matrix import Place
 from odin.errors import InputError
@@ -65,9 +66,9 @@ class PlannedPair:
 
     def ids(self, manifest: str, version: str) -> list[str]:
         """Ids of the cells under a scene's manifest and a code version."""
-        settings = identity_of(self.settings)
+        settings, pin = identity_of(self.settings), fork_pin(build(Config, self.settings))
         return [
-            cell_id({**settings, "arm": arm, "repeat": repeat}, manifest, version, NONE) for arm, repeat in self.cells
+            cell_id({**settings, "arm": arm, "repeat": repeat}, manifest, version, pin) for arm, repeat in self.cells
         ]
 
     def text(self) -> str:

@@ -31,7 +31,7 @@ def scene_extent(cameras: tuple[Camera, ...] | list[Camera]) -> float:
 def initial_parameters(capture: Capture, settings: Settings) -> torch.Tensor:
     """float32 [N, 59]: positions and colours of a seeded subsample of the points, isotropic scales from the three
     nearest neighbours, opacity 0.1. Raises InputError when fewer than four points remain."""
-    keep = _subsample(len(capture.points), settings)
+    keep = subsample(len(capture.points), settings)
     points = capture.points[keep] * (1.0 + settings.perturb)
     if len(points) < 4:
         raise InputError(
@@ -47,7 +47,8 @@ def initial_parameters(capture: Capture, settings: Settings) -> torch.Tensor:
     return torch.from_numpy(table)
 
 
-def _subsample(count: int, settings: Settings) -> NDArray[np.int64]:
+def subsample(count: int, settings: Settings) -> NDArray[np.int64]:
+    """The points of so many that a run starts from, by its seed; ascending."""
     rng = np.random.default_rng(np.random.SeedSequence([settings.seed, 0x1417]))
     kept = round(count * settings.initial_subsample)
     return np.sort(rng.permutation(count)[:kept])

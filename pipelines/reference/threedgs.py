@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -98,17 +98,15 @@ class GaussianSplatting:
     ) -> None:
         self.settings, self.renderer, self.splittable = settings, renderer, renderer.splittable
         self.place = place
-        self.cameras = [capture.cameras[i] for i in capture.train]
-        self._eyes, self._photos = place.eyes(self.cameras), place.photos(capture)
+        self.cameras, self._photos = self._views(capture)
+        self._eyes = place.eyes(self.cameras)
         self._batch, self._budget = batch, steps * batch
         self.extent = scene_extent(self.cameras)
         self.schedule: StructuralSchedule = self._make_schedule(steps, batch)
         self.background = torch.zeros(3, device=place.device)
         self.degree = 0
         self.resets = 0
-        parameters = self._initial(capture)
-        order = morton_order(parameters[:, XYZ].numpy())
-        self.table = self._make_table(parameters[order])
+        self.table = self._make_table(self._ordered(self._initial(capture)))
         self._observing = True
         self.statistics = place.statistics(len(self.table))
 
@@ -121,6 +119,14 @@ class GaussianSplatting:
         return other
 
     # What the recipes built on this one change --------------------------------------------------------------
+
+    def _views(self, capture: Capture) -> tuple[list[Camera], Sequence[Any]]:
+        """Training cameras, and what their renderings are compared with."""
+        return [capture.cameras[i] for i in capture.train], self.place.photos(capture)
+
+    def _ordered(self, parameters: torch.Tensor) -> torch.Tensor:
+        """The initial table in the order of its rows."""
+        return parameters[morton_order(parameters[:, XYZ].numpy())]
 
     def _make_schedule(self, steps: int, batch: int) -> StructuralSchedule:
         return structural_schedule(self.settings, steps, batch)

@@ -1,0 +1,129 @@
+"""Pins, checkouts, and what is said where a fork is absent."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.config import load
+from harness.run.fork_pin import fork_pin
+from odin.errors import InputError
+from pipelines.adapters import pins as module
+from pipelines.adapters.pins import CHECKOUTS, MARKER, UNKNOWN, find_checkout, pins, require_checkout
+
+ROOT = Path(__file__).resolve().parents[2]
+each = pytest.mark.parametrize("pipeline", sorted(pins()))
+
+
+@pytest.fixture
+def absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No fork anywhere; the folder that $ODIN_FORKS names."""
+    monkeypatch.setattr(module, "FOLDER", tmp_path / "submodules")
+    monkeypatch.setenv(CHECKOUTS, str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+def placed(folder: Path) -> Path:
+    """Something that looks like a fork."""
+    (folder / MARKER).parent.mkdir(parents=True)
+    (folder / MARKER).write_text("")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ("-c", "user.name=t", "-c", "user.email=t@t")
+    return subprocess.run(["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True).stdout
+
+
+def test_pins_are_the_gitlinks() -> None:
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-s", "pipelines/forks"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode or not listed.stdout:
+        pytest.skip("not a git checkout, so there are no gitlinks to compare the pins with")
+    links = {line.split()[3]: line.split()[1] for line in listed.stdout.splitlines() if line.startswith("160000")}
+    assert links == {pin.submodule.as_posix(): pin.commit for pin in pins().values()}
+
+
+def test_pins_are_the_submodules() -> None:
+    parser = configparser.ConfigParser()
+    parser.read_string("\n".join(line.strip() for line in (ROOT / ".gitmodules").read_text().splitlines()))
+    urls = {parser[section]["path"]: parser[section]["url"] for section in parser.sections()}
+    assert urls == {pin.submodule.as_posix(): f"{pin.url}.git" for pin in pins().values()}
+
+
+@each
+def test_a_pin_says_what_a_user_has_to_know(pipeline: str) -> None:
+    pin = pins()[pipeline]
+    assert len(pin.commit) == 40
+    assert pin.licence and pin.checked and pin.extensions
+    assert set(pin.optimizers) <= {"dense", "selective"}
+
+
+@each
+def test_an_absent_fork_is_one_paragraph_with_the_command(pipeline: str, absent: Path) -> None:
+    assert find_checkout(pins()[pipeline]) is None
+    with pytest.raises(InputError) as error:
+        require_checkout(pins()[pipeline])
+    assert f"git submodule update --init pipelines/forks/{pins()[pipeline].name}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_of_an_absent_fork_ends_before_it_starts(
+    absent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["pipeline=3dgs", "source=fork", "padded=false", "link=none", f"out={tmp_path / 'runs'}"]
+    assert main(["reproduce", "headline", *words]) == 2
+    said = capsys.readouterr().err
+    assert "git submodule update --init pipelines/forks/3dgs" in said
+    assert "Traceback" not in said
+    assert not list((tmp_path / "runs").glob("cells/*"))
+
+
+def test_a_checkout_in_the_named_folder_is_found(absent: Path) -> None:
+    pin = pins()["2dgs"]
+    folder = placed(absent / pin.name)
+    found = require_checkout(pin)
+    # It lies in no repository, or in ours, whose commit is not the fork's.
+    assert (found.folder, found.commit, found.pinned) == (folder, UNKNOWN, False)
+
+
+def test_commits_and_changes_are_seen(absent: Path) -> None:
+    pin = pins()["2dgs"]
+    folder = placed(absent / pin.name)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "a")
+    found = require_checkout(pin)
+    assert found.label == git(folder, "rev-parse", "HEAD").strip()
+    assert not found.pinned
+    (folder / MARKER).write_text("changed")
+    assert require_checkout(pin).label.endswith("+changed")
+
+
+def test_records_name_the_commit_and_the_stand_ins(absent: Path) -> None:
+    fork = load(["pipeline=2dgs", "source=fork", "padded=false", "link=none"])
+    with pytest.raises(InputError, match="git submodule update"):
+        fork_pin(fork)
+    placed(absent / "2dgs")
+    assert fork_pin(fork) == f"{UNKNOWN}+cpu-stand-ins"
+    assert fork_pin(load(["device=cuda", "pipeline=2dgs", "source=fork", "padded=false", "link=none",
+                          "arms=[barrier]"])) == UNKNOWN  # fmt: skip
+    assert fork_pin(load([])) == "none"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["source=fork"], "expected false and none with source=fork device=cpu"),
+        (["source=fork", "engine=virtual", "padded=false", "link=none"], "expected process with source=fork"),
+        (["source=fork", "padded=false", "link=exposed-295"], "expected false and none"),
+    ],
+)
+def test_stand_ins_are_not_timed(words: list[str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        load(words)
