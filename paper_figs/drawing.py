@@ -20,13 +20,15 @@ from harness.report.figure import STYLE, WIDTH
 P = ParamSpec("P")
 NARROW = 3.3  # inches, one column; WIDTH is two
 PIPELINES = {"3DGS": 0, "2DGS": 2, "TamingGS": 1, "DashGS": 4, "Grendel": 5}
-# Odin's three ways and the two waiting arms, everywhere in the same colour and with the same mark.
+# Odin's ways and the waiting arms, everywhere in the same colour and with the same mark.
 ARMS: dict[str, tuple[str, str]] = {
     "barrier": ("0.62", "s"),
     "barrier-planned": ("0.35", "d"),
     "throughput": (colour(0), "o"),
     "quality": (colour(2), "^"),
     "predicted": (colour(3), "D"),
+    "quality-random": (colour(2), ">"),
+    "predicted-random": (colour(3), "X"),
     "paper-quality": (colour(5), "v"),
     "quality:groups=off": (colour(4), "<"),
     "ddp": ("0.45", "P"),

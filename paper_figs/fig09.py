@@ -17,7 +17,7 @@ note = (
     "nothing would be lost. The paper names Stump as the scene with the lowest gain and states no ratio."
 )
 needs: tuple[Need, ...] = (Study(role="matrix"),)
-ARMS = ("throughput", "quality", "predicted")
+ARMS = ("throughput", "quality", "quality-random", "predicted", "predicted-random")
 PIPELINE = "3DGS"
 
 

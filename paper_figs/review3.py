@@ -17,7 +17,7 @@ note = (
     "views (open marks). The paper shows groups of scenes only. A missing mark failed a gate and is named below."
 )
 needs: tuple[Need, ...] = (Study(role="matrix"),)
-ARMS = ("quality", "throughput", "predicted")
+ARMS = ("quality", "quality-random", "throughput", "predicted", "predicted-random")
 
 
 def rows(cells: Cells) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
     with sheet(0.34 * len(scenes) + 1.0, 1, len(present), sharey=True) as (figure, grid):
         for axes, pipeline in zip(grid[0], present, strict=True):
             for row in ratios[ratios["pipeline"] == pipeline].to_dict("records"):
-                y = scenes.index(row["scene"]) + 0.2 * (ARMS.index(row["arm"]) - 1)
+                y = scenes.index(row["scene"]) + 0.15 * (ARMS.index(row["arm"]) - 2)
                 style, filled = arm_style(row["arm"]), row["quantity"] == "speedup"
                 size, edge = (4.5, 0.6) if filled else (6.0, 0.8)
                 axes.plot(row["value"], y, ls="none", marker=style["marker"], ms=size, mew=edge,

@@ -13,7 +13,12 @@ STAND_INS = "+cpu-stand-ins"
 def fork_pin(config: Config) -> str:
     """Commit of the checkout, "none" for a reference recipe. Imports no torch; raises InputError where a fork is
     absent."""
-    if config.pipeline.source != "fork":
+    return pin_of(config.pipeline.name, config.pipeline.source, config.engine.device)
+
+
+def pin_of(pipeline: str, source: str, device: str) -> str:
+    """The same from three settings, for plans of thousands of cells."""
+    if source != "fork":
         return NONE
-    label = require_checkout(pins()[config.pipeline.name]).label
-    return label if config.engine.cuda else label + STAND_INS
+    label = require_checkout(pins()[pipeline]).label
+    return label if device == "cuda" else label + STAND_INS

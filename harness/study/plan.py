@@ -20,7 +20,7 @@ from typing import Any
 from harness.config import Config, resolved
 from harness.config.convert import build
 from harness.config.resolve import identity_of
-from harness.run.fork_pin import fork_pin
+from harness.run.fork_pin import pin_of
 from harness.store.files import read_json, write_text
 from harness.store.identity import canonical_json, cell_id
 from harness.store.states import plain_name
@@ -66,7 +66,8 @@ class PlannedPair:
 
     def ids(self, manifest: str, version: str) -> list[str]:
         """Ids of the cells under a scene's manifest and a code version."""
-        settings, pin = identity_of(self.settings), fork_pin(build(Config, self.settings))
+        settings, pipeline = identity_of(self.settings), self.settings["pipeline"]
+        pin = pin_of(pipeline["name"], pipeline["source"], self.settings["engine"]["device"])
         return [
             cell_id({**settings, "arm": arm, "repeat": repeat}, manifest, version, pin) for arm, repeat in self.cells
         ]
