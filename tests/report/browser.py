@@ -127,7 +127,7 @@ class Browser:
             if name == "Network.requestWillBeSent" and not said["request"]["url"].startswith("data:"):
                 opened.requests.append(said["request"]["url"])
             if name in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
-                opened.complaints.append(json.dumps(said)[:500])
+                opened.complaints.append(json.dumps(said)[:2000])
         return opened
 
     def evaluate(self, script: str) -> object:
