@@ -64,8 +64,8 @@ def _adam(
             g = total[c] * scale
             mi = mr[c] + (g - mr[c]) * _KEEP1
             vi = vr[c] * _B2 + (g * g) * _KEEP2
-            mi = mi if abs(mi) >= TINY else _ZERO
-            vi = vi if vi >= TINY else _ZERO
+            mi = _ZERO if abs(mi) < TINY else mi
+            vi = _ZERO if vi < TINY else vi
             mr[c] = mi
             vr[c] = vi
             pr[c] = pr[c] - step[c] * (mi / (np.sqrt(vi) / root + _EPS))
@@ -94,8 +94,8 @@ def _correct(
             taken = step[c] * (mr[c] / (np.sqrt(vr[c]) / root + _EPS))
             mi = mr[c] + (after - before) * _KEEP1
             vi = vr[c] + (after * after - before * before) * _KEEP2
-            mi = mi if abs(mi) >= TINY else _ZERO
-            vi = vi if vi >= TINY else _ZERO
+            mi = _ZERO if abs(mi) < TINY else mi
+            vi = _ZERO if vi < TINY else vi
             mr[c] = mi
             vr[c] = vi
             pr[c] = pr[c] + (taken - step[c] * (mi / (np.sqrt(vi) / root + _EPS)))

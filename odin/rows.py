@@ -20,7 +20,8 @@ from odin.bound import BETA1, BETA2
 from odin.layout import ColumnLayout
 
 EPS = 1e-15  # all five pipelines use torch's Adam with this eps
-# Denormal moments cost up to 100× per operation and depend on a thread flag; flushing them here does not.
+# Denormal moments cost up to 100× per operation and depend on a thread flag; flushing them here does not. NaN is no
+# denormal: it stays, as in torch, so that a gradient that is no number is noticed (odin/finite.py).
 TINY = np.float32(2.0**-126)
 
 _ZERO = np.float32(0.0)
@@ -137,8 +138,8 @@ def _adam(
             g = gr[c] * scale
             mi = mr[c] + (g - mr[c]) * keep1
             vi = vr[c] * b2 + (g * g) * keep2
-            mi = mi if abs(mi) >= TINY else _ZERO
-            vi = vi if vi >= TINY else _ZERO
+            mi = _ZERO if abs(mi) < TINY else mi
+            vi = _ZERO if vi < TINY else vi
             mr[c] = mi
             vr[c] = vi
             pr[c] = pr[c] - size[c] * (mi / (np.sqrt(vi) / root + eps))
@@ -172,8 +173,8 @@ def _correct(
             before = size[c] * (mr[c] / (np.sqrt(vr[c]) / root + eps))
             mi = mr[c] + g * keep1
             vi = vr[c] + (g * g) * keep2
-            mi = mi if abs(mi) >= TINY else _ZERO
-            vi = vi if vi >= TINY else _ZERO
+            mi = _ZERO if abs(mi) < TINY else mi
+            vi = _ZERO if vi < TINY else vi
             mr[c] = mi
             vr[c] = vi
             pr[c] = pr[c] + (before - size[c] * (mi / (np.sqrt(vi) / root + eps)))

@@ -95,7 +95,7 @@ def _sqrt(x: torch.Tensor) -> torch.Tensor:
 
 
 def _flush(x: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
-    return torch.where(magnitude >= _TINY, x, 0.0)
+    return torch.where(magnitude < _TINY, 0.0, x)
 
 
 def _gather(gradient: torch.Tensor, offsets: torch.Tensor, rows: DeviceRows, ids: torch.Tensor) -> torch.Tensor:

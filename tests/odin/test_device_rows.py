@@ -147,6 +147,13 @@ def test_denormal_moments_are_flushed() -> None:
     assert (state.v == 0).all()
 
 
+def test_moments_that_are_no_number_stay() -> None:
+    state = twin(fresh(2))
+    state.m[1, 4] = torch.nan
+    apply_zero(state, Update(t=5, lr=np.full(59, 1e-3), scale=1.0), ids_of(np.arange(2)))
+    assert torch.argwhere(~torch.isfinite(state.p)).tolist() == [[1, 4]]
+
+
 def test_zero_gradient_corrects_no_bit() -> None:
     state = twin(fresh(20))
     state.p[3] = -0.0  # adding a zero would change its sign

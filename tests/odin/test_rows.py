@@ -103,6 +103,21 @@ def test_denormal_moments_are_flushed() -> None:
     assert (state.v == 0).all()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_gradient_that_is_no_number_stays_in_the_row(value: float) -> None:
+    """As in torch; flushing denormals must not heal it without a word."""
+    gradient = np.full((3, 59), 0.1, np.float32)
+    gradient[1, 4] = value
+    update = Update(t=1, lr=np.full(59, 1e-3), scale=1.0)
+    direct, corrected = fresh(3), fresh(3)
+    slot = filled_slot(gradient)
+    apply_gradient(direct, update, every(np.arange(3)), slot.values, slot.offsets)
+    apply_zero(corrected, update, every(np.arange(3)))
+    apply_correction(corrected, update, every(np.arange(3)), slot.values, slot.offsets)
+    for state in (direct, corrected):
+        assert np.argwhere(~np.isfinite(state.p)).tolist() == [[1, 4]]
+
+
 def run_corrected(gradients: list[np.ndarray], lr: np.ndarray, *, correct_first: bool) -> Moments:
     n = len(gradients[0])
     state, rows = fresh(n), every(np.arange(n))
