@@ -101,7 +101,7 @@ def train_upstream(
 
     def report(_: Any, iteration: int, __: Any, loss: Any, *___: Any) -> None:
         if iteration <= steps:
-            seen.losses.append(float(loss))
+            seen.losses.append(float(loss.detach()))
             seen.rows.append(len(views.scene.gaussians.get_xyz))
 
     loop.randint, loop.Scene, loop.training_report = views, scene, report
