@@ -119,11 +119,11 @@ def test_the_next_start_is_clean(records: Path, forked: list[Forked], capsys: py
 
 def test_a_slow_rank_is_no_error_but_shows(records: Path, forked: list[Forked]) -> None:
     """The other rank waits for it: that is skew, and the record says on whom the time went."""
-    fault = "slow:rank=1:seconds=0.15"
+    fault = "slow:rank=1:seconds=0.3"
     assert reproduce(records, f"faults=[{fault}]") == 0
-    slow, usual = (of(records, f)["barrier"].measurement.breakdown for f in (fault, ""))
-    assert slow.skew > usual.skew + 0.05
-    assert slow.wait_by_rank[0] > slow.wait_by_rank[1] + 0.1
+    for slow in (result.measurement.breakdown for result in of(records, fault).values()):
+        assert slow.wait_by_rank[0] > slow.wait_by_rank[1] + 0.1
+        assert slow.skew > 0.05
 
 
 def test_a_rank_of_the_virtual_engine(tmp_path: Path, forked: list[Forked], capsys: pytest.CaptureFixture[str]) -> None:
