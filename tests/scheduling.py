@@ -25,6 +25,8 @@ FIRST = (
     "tests/run/test_process.py",
     "tests/pipelines/test_conformance.py",
     "tests/odin/test_model.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/run/test_resume.py",
     "tests/run/test_checkpoints.py",
     "tests/pipelines/test_scopes.py",
     "tests/run/test_virtual.py",

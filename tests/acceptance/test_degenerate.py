@@ -31,8 +31,6 @@ each = pytest.mark.parametrize("name", sorted(FAMILIES))
 @cache
 def workload(name: str) -> Workload:
     words = [f"pipeline={name}", "test_every=0", "ranks=2", "views_per_unit=1", *EVENTS]
-    if name == "taminggs":  # which never prunes at its last densification
-        words += ["densify_at=[5,8]"]
     with TemporaryDirectory() as folder:
         write_toy_scene(Path(folder))
         return load_workload(load([f"scene={folder}", *words]))
@@ -66,7 +64,8 @@ def test_views_that_see_nothing_train_and_move_nothing(name: str) -> None:
     assert np.isfinite(first.recipe.table.values()).all() and len(first.recipe.table) > 0
 
 
-@each
+# TamingGS draws half of what 3DGS would prune, so it never prunes all.
+@pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"taminggs"}))
 def test_pruning_everything_is_an_error_that_says_so(name: str) -> None:
     work = workload(name)
 
