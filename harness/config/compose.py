@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from harness.config.keys import CONF
 from harness.config.schema import Config
 from harness.config.words import overrides
 from odin.errors import InputError
+
+_HYDRA = threading.Lock()  # it composes in one global state
 
 
 def load(words: Sequence[str] = ()) -> Config:
@@ -32,7 +35,7 @@ def composed(changes: list[str]) -> dict[str, Any]:
     from omegaconf.errors import OmegaConfBaseException
 
     try:
-        with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
+        with _HYDRA, initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
             tree = compose(config_name="config", overrides=changes)
         data = OmegaConf.to_container(tree, resolve=True)
     except (HydraException, OmegaConfBaseException, ValueError) as error:

@@ -75,6 +75,7 @@ class Worker:
 
     @where.setter
     def where(self, words: str) -> None:
+        """Say it."""
         self._where = words
         self._places.say(self.group.rank, words)
 

@@ -161,7 +161,7 @@ def _refuse_other_schema(path: Path) -> None:
     """Raise InputError where a record that does not validate was written under another schema."""
     try:
         version = json.loads(path.read_bytes())["schema_version"]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return
     if version != SCHEMA_VERSION:
         raise InputError(

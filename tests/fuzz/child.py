@@ -58,7 +58,8 @@ def limit_memory() -> None:
     """An allocation that is out of all proportion raises MemoryError."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     room = pages * resource.getpagesize() + ROOM
-    resource.setrlimit(resource.RLIMIT_AS, (room, room))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)  # kept: the next reader of this process may have more
+    resource.setrlimit(resource.RLIMIT_AS, (room, most))
 
 
 def _late(number: int, frame: FrameType | None) -> None:

@@ -22,6 +22,7 @@ from harness.scenes.colmap.model import (
     Observations,
     PointTable,
     damaged,
+    printable,
     sorted_by_id,
 )
 
@@ -131,8 +132,8 @@ def _read_image(cursor: _Cursor) -> ModelImage:
 
 
 def _read_observations(cursor: _Cursor, name: str) -> NDArray[np.int64]:
-    (count,) = cursor.unpack(_COUNT, f"the observation count of {name}")
-    cursor.require(count * _OBSERVATION.itemsize, f"{name} with {count} observations")
+    (count,) = cursor.unpack(_COUNT, f"the observation count of {printable(name)}")
+    cursor.require(count * _OBSERVATION.itemsize, f"{printable(name)} with {count} observations")
     table = np.frombuffer(cursor.data, _OBSERVATION, count, cursor.at)
     cursor.at += count * _OBSERVATION.itemsize
     return table["point_id"].astype(np.int64)

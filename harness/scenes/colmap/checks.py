@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.scenes.colmap.layout import check_names, shortened
-from harness.scenes.colmap.model import Model
+from harness.scenes.colmap.model import Model, printable
 from odin.errors import InputError
 
 # Three decimals per component, the least anyone writes, move the norm by up to 1e-3.
@@ -47,8 +47,8 @@ def _check_ids(model: Model) -> None:
     lost = [image for image in model.images if image.camera_id not in model.camera_by_id]
     if lost:
         raise InputError(
-            f"Model {model.folder}: image {lost[0].name} uses camera {lost[0].camera_id}, which the model "
-            f"does not have ({len(lost)} such images). The cameras and images files do not belong together; "
+            f"Model {model.folder}: image {printable(lost[0].name)} uses camera {lost[0].camera_id}, which the "
+            f"model does not have ({len(lost)} such images). The cameras and images files do not belong together; "
             "copy both again."
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.scenes.colmap.binary import read_binary
-from harness.scenes.colmap.model import Model
+from harness.scenes.colmap.model import Model, printable
 from harness.scenes.colmap.text import read_text
 from odin.errors import InputError
 
@@ -137,7 +137,6 @@ def _lookalike(folder: Path, name: str) -> str:
 
 def shortened(names: Iterable[str]) -> str:
     """The first few names, then how many more there are."""
-    # A name may hold anything; what moves a terminal's cursor is shown escaped.
-    listed = [name if name.isprintable() else repr(name) for name in names]
+    listed = [printable(name) for name in names]
     rest = len(listed) - _SHOWN
     return ", ".join(listed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 from odin.errors import InputError
 
 
+def printable(name: str) -> str:
+    """An image's name for a message. It may hold anything; a line break, or what moves a terminal's cursor, is shown
+    escaped."""
+    return name if name.isprintable() else repr(name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelCamera:
     """One row of cameras.bin / cameras.txt; params in COLMAP's order for `model`, in pixels of `images`."""
