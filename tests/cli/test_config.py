@@ -212,7 +212,7 @@ def test_resolved_depends_on_every_key_but_out() -> None:
     assert "out" not in base
     assert resolved(replace(Config(), out="x")) == base
     flat = {f"{group}.{name}" for group, inner in base.items() if isinstance(inner, dict) for name in inner}
-    assert flat | {"seed", "out"} == set(keys())
+    assert flat | {"seed", "out", "faults"} == set(keys())
 
 
 def test_identity_forgets_where_things_lie_and_nothing_else() -> None:
