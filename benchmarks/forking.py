@@ -115,4 +115,5 @@ def _become(log: Path, out: int | None) -> None:
     os.dup2(file if out is None else out, 1)
     os.dup2(file, 2)
     os.closerange(3, _FILES)
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    # Without closefd a fork of this one, which replaces these objects, would close its own streams with them.
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))

@@ -6,7 +6,8 @@ A small study (3 pairs, 12 cells, 2 ranks) runs undisturbed once. Then it runs i
 a random process at random moments: three times out of four to a rank, else to the supervisor. Whatever is killed, every
 process of the run must be gone within the ranks' patience + 10 s; after each invocation every record is read. The same
 command is given again until so many have been killed (with --refresh once everything is done), then undisturbed. Exits
-1 unless no record is broken, no process is left, nothing hung, and every cell has the numbers of the undisturbed study.
+1 unless no record is broken, no process is left, nothing hung, nothing called itself a defect, and every cell has the
+numbers of the undisturbed study.
 
 Processes are forked from this one; --fresh starts each anew, as a user does, which takes some 10 s of CPU time a run.
 """
@@ -65,7 +66,11 @@ Start = Callable[[list[str], Path], Process]
 
 @dataclass(kw_only=True)
 class Tally:
-    """What was seen. hangs: kills after which a process was still there LIMIT later; slowest: s until all were gone."""
+    """What was seen.
+
+    hangs:   kills after which a process was still there LIMIT later; slowest: s until all were gone
+    defects: paragraphs by which the program calls something its own fault; also what a kill leads to must not be one
+    """
 
     kills: Counter[str] = field(default_factory=Counter)
     invocations: int = 0
@@ -73,6 +78,7 @@ class Tally:
     orphans: int = 0
     corrupt: int = 0
     slowest: float = 0.0
+    defects: int = 0
     different: list[str] = field(default_factory=list)
     states: str = ""
     complete: bool = False
@@ -80,7 +86,7 @@ class Tally:
     @property
     def good(self) -> bool:
         """Nothing went wrong."""
-        return self.complete and not (self.hangs or self.orphans or self.corrupt or self.different)
+        return self.complete and not (self.hangs or self.orphans or self.corrupt or self.defects or self.different)
 
     def lines(self) -> list[str]:
         """For a reader."""
@@ -88,7 +94,7 @@ class Tally:
         return [
             f"{sum(self.kills.values())} kills ({killed}) in {self.invocations} invocations",
             f"{self.corrupt} corrupt records, {self.orphans} orphan processes, {self.hangs} hangs over {LIMIT:.0f} s; "
-            f"the slowest end took {self.slowest:.1f} s",
+            f"the slowest end took {self.slowest:.1f} s; {self.defects} defects",
             f"at the end: {self.states}; "
             + (f"different numbers: {', '.join(self.different)}" if self.different else "all numbers as undisturbed"),
         ]
@@ -127,7 +133,10 @@ class Soak:
         usual = time.monotonic() - began
         while sum(self.tally.kills.values()) < kills:
             self._disturbed(kills, usual)
+            print("; ".join(self.tally.lines()[:2]), file=sys.stderr, flush=True)
         self._whole("disturbed")
+        logs = "".join(log.read_text(errors="replace") for log in self.out.glob("*.log"))
+        self.tally.defects = logs.count("This is a defect of odin-bench")
         self._compare()
         return self.tally
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -130,6 +130,7 @@ def run_cells(
             teller = _Teller(progress, config.scale.steps, finished)
             try:
                 launch(spec, teller, starter)
+                _require_all(cells, finished, folder)
             except OdinError as error:
                 try:
                     _record_failure(cells, ids, store, finished, str(error), started, config)
@@ -138,6 +139,16 @@ def run_cells(
                 raise
     shutil.rmtree(folder, ignore_errors=True)
     return [finished[i] for i in range(len(cells))]
+
+
+def _require_all(cells: Sequence[Cell], finished: Mapping[int, str], folder: Path) -> None:
+    """Raise RunError where ranks have ended as if all were well, and did not say that a cell is done."""
+    missing = next((cell for index, cell in enumerate(cells) if index not in finished), None)
+    if missing is not None:
+        raise RunError(
+            f"The ranks ended without an error, but have not recorded {missing.arm} #{missing.repeat + 1}. Something "
+            f"ended them early or took their output; see the logs in {folder}."
+        )
 
 
 def _scratch(store: CellStore) -> Path:

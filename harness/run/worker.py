@@ -75,7 +75,7 @@ class Worker:
 
     @where.setter
     def where(self, words: str) -> None:
-        """Say it."""
+        """It is doing that from now on."""
         self._where = words
         self._places.say(self.group.rank, words)
 

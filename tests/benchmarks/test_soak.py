@@ -47,5 +47,5 @@ def test_what_is_broken_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture
     assert soak.tally.corrupt == 1 and "is broken" in capsys.readouterr().err
     assert not Tally().good  # nothing was compared
     assert Tally(complete=True).good
-    for bad in ({"hangs": 1}, {"orphans": 1}, {"corrupt": 1}, {"different": ["x"]}):
+    for bad in ({"hangs": 1}, {"orphans": 1}, {"corrupt": 1}, {"defects": 1}, {"different": ["x"]}):
         assert not Tally(complete=True, **bad).good

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import load
-from harness.run import launch
+from harness.config import expand, load
+from harness.run import headline, launch
 from harness.run.launch import Here
 from harness.run.spec import RunSpec
+from harness.store.schema import Status
+from harness.store.store import CellStore
 from odin.errors import RunError
 
 
@@ -36,3 +38,16 @@ def test_a_folder_that_takes_no_files_is_one_paragraph(tmp_path: Path) -> None:
     spec = RunSpec(config=load(["link=none", "padded=false"]), cells=(("barrier", 0),), folder=tmp_path / "absent")
     with pytest.raises(RunError, match=r"Cannot write in .*absent: No such file.*Nothing was started"):
         launch.launch(spec, print)
+
+
+def test_ranks_that_end_well_without_a_record_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load(
+        ["scene=rooms?views=16&width=48&height=36&points=300", f"out={tmp_path}", "link=none", "padded=false"]
+    )
+    monkeypatch.setattr(headline, "launch", lambda *_: None)
+    cells, store = expand(config), CellStore(tmp_path)
+    ids, _ = headline.identify(config, cells)
+    with pytest.raises(RunError, match=r"ended without an error, but have not recorded barrier #1.*scratch"):
+        headline.run_cells(config, cells, ids, store)
+    (failed,) = store.results()
+    assert (failed.status, failed.cell_id) == (Status.FAILED, ids[0])
