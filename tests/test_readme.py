@@ -43,5 +43,5 @@ def test_named_files_exist() -> None:
 def test_the_first_screen_has_the_table() -> None:
     table = README.split("<!-- headline:begin -->")[1].split("<!-- headline:end -->")[0]
     assert README.index("<!-- headline:end -->") < 3000
-    for arm in ("barrier", "barrier-planned", "quality", "predicted", "quality-random", "predicted-random"):
+    for arm in ("barrier", "barrier-planned", "quality", "predicted"):
         assert re.search(rf"\| {arm} \| padded \|", table), f"no row of {arm} with its label"

@@ -292,14 +292,7 @@ class Study:
     """
 
     name: str = "headline"
-    arms: tuple[str, ...] = (
-        "barrier",
-        "barrier-planned",
-        "quality",
-        "predicted",
-        "quality-random",
-        "predicted-random",
-    )
+    arms: tuple[str, ...] = ("barrier", "barrier-planned", "quality", "predicted")
     mirrored: bool = True
     regions: int = 4
     protocol: str = "inria"

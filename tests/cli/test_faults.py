@@ -32,7 +32,7 @@ def test_a_fault_is_read() -> None:
         ("kill:rank=2", "faults, rank=2 is refused.*at most 1"),
         ("kill:step=151", "faults, step=151 is refused.*at most 150"),
         ("nan:step=150", "faults, step=150 is refused.*at most 149"),
-        ("kill:cell=13", "faults, cell=13 is refused.*at most 12"),
+        ("kill:cell=9", "faults, cell=9 is refused.*at most 8"),
         ("slow:seconds=nan", "faults, seconds=NaN"),
         ("disk:file=", "faults, file="),
     ],

@@ -89,4 +89,4 @@ def test_our_own_commands_cannot_be_replaced(
 ) -> None:
     attached(monkeypatch, EntryPoint(name="reproduce", value="no_such_package:app", group=GROUP))
     assert main(["reproduce", "headline", "--dry-run"]) == 0
-    assert "12 cells" in capsys.readouterr().out
+    assert "8 cells" in capsys.readouterr().out
