@@ -21,7 +21,7 @@ from odin.arriving import Scalar, known, mean
 from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.errors import RunError
-from odin.finite import require_finite_loss, require_finite_rows
+from odin.finite import require_finite_gradient, require_finite_loss, require_finite_rows
 from odin.keeper import Keeper
 from odin.phases import Phase
 from odin.plan import Blocking, Plan
@@ -198,7 +198,7 @@ class Runtime:
             publication.colours_done(step)
         with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(frame.rows)):
             gradient = self.recipe.backward_geometry(frame)
-            _require_finite(gradient, step, frame.view)
+            require_finite_gradient(gradient, step, frame.view)
             slot.add(0, frame.rows, gradient)
         publication.observe(step, position, frame)
         if not last:
@@ -238,18 +238,6 @@ class Runtime:
 def _fingerprint(values: NDArray[np.float32], t: int) -> tuple[int, bool]:
     """A hash of a table and its counter, and whether it holds neither NaN nor infinity."""
     return zlib.crc32(values.tobytes(), t), bool(np.isfinite(values).all())
-
-
-def _require_finite(gradient: Any, step: int, view: int) -> None:
-    """Raise RunError for a gradient that is no number: here, because summed over ranks it says no more whose it was.
-    One on a device is not looked at, which would stop the host until it is there."""
-    # A sum in float32 takes no notice of signs and NaN passes through it; an overflow is looked at twice.
-    if isinstance(gradient, np.ndarray) and not math.isfinite(gradient.sum()) and not np.isfinite(gradient).all():
-        raise RunError(
-            f"The gradient of step {step + 1}, training view {view} (from 0 in name order) is not a finite number: "
-            "training has diverged, or the view's photo or pose holds values that are none. The run was stopped and "
-            "its record is marked failed."
-        )
 
 
 def checkpoint_boundaries(plan: Plan, every: int) -> Plan:

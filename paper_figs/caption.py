@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from harness.report.caption import MEANING, STRUCTURAL_LIMIT
+from harness.report.caption import COMPUTED, COMPUTED_MEANS, MEANING, STRUCTURAL_LIMIT
 from harness.store.schema import Label
 from paper_figs.cells import ON_DEVICE, Cells, Pair
 from paper_figs.exhibit import Exhibit, Study
 from paper_figs.tidy import number
 
 MOST_STATED = 6  # numbers of the paper that a caption repeats
-COMPUTED = "from metadata, or from the state of a model in training; no clock is involved"
 
 
 def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:
@@ -92,7 +91,7 @@ def _interval(exhibit: Exhibit, frame: pd.DataFrame, pairs: Sequence[Pair]) -> I
 
 def _labels(frame: pd.DataFrame) -> Iterator[str]:
     found = sorted({label for text in frame["label"] for label in text.split(" / ")})
-    meaning = {label.value: text for label, text in MEANING.items()} | {"computed": COMPUTED}
+    meaning = {label.value: text for label, text in MEANING.items()} | {COMPUTED: COMPUTED_MEANS}
     each = "; ".join(f"{label} ({meaning[label]})" for label in found)
     yield f"Evidence label{'s' if len(found) > 1 else ''}: {each}."
 

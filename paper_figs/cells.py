@@ -285,7 +285,7 @@ def _note_pairs(folder: Path) -> None:
 def _same_pairs(path: Path, noted: list[dict[str, Any]]) -> bool:
     """Whether a file says the same already; keys of pairs depend on where captures lie."""
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_json(path)
         return [{**one, "key": ""} for one in before] == [{**one, "key": ""} for one in noted]
     except (OSError, ValueError, TypeError):
         return False

@@ -22,8 +22,8 @@ class Backend:
 CPU = Backend(renderer=CpuRenderer(), place=HOST)
 
 
-class _NoRenderer:
-    """In the place of a renderer where the pipeline brings its own."""
+class NoRenderer:
+    """In the place of a renderer where the pipeline brings its own, which is one call."""
 
     splittable = False
 
@@ -32,7 +32,7 @@ def own_backend(streams: Streams) -> Backend:
     """The device of `streams` for a pipeline that renders by itself (the forks), which needs no gsplat."""
     from pipelines.device_place import DevicePlace
 
-    return Backend(renderer=cast(Renderer, _NoRenderer()), place=DevicePlace(streams))
+    return Backend(renderer=cast(Renderer, NoRenderer()), place=DevicePlace(streams))
 
 
 def cuda_backend(streams: Streams) -> Backend:

@@ -29,7 +29,7 @@ def examine(*, rendezvous: bool = True, out: Path = Path("runs")) -> list[Findin
         *([_safely("rendezvous", ranks.rendezvous if meets else ranks.skipped_rendezvous)]),
         _safely("numba cache", lambda: machine.numba_cache(REPOSITORY / "pipelines")),
         _safely("scene cache", machine.scene_cache),
-        _safely("real captures", lambda: data.captures()),
+        _safely("real captures", data.captures),
         _safely("lpips", data.lpips),
         _safely("slurm", batch.slurm),
         _safely("git", lambda: machine.git(REPOSITORY)),

@@ -21,6 +21,8 @@ MEANING = {
     Label.VIRTUAL: "virtual clock over modelled compute and link, real numerics",
     Label.DISTURBED: "faults were injected on purpose (faults=…): a number of the harness, not of an arm",
 }
+# Of exhibits that no clock is behind; no record has this label.
+COMPUTED, COMPUTED_MEANS = "computed", "from metadata, or from the state of a model in training; no clock is involved"
 
 
 def caption(

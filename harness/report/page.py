@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from harness.report.caption import MEANING
+from harness.report.caption import COMPUTED, COMPUTED_MEANS, MEANING
 from harness.report.exhibits import INDEX, Shown
 from harness.store.files import write_text
 from harness.store.identity import canonical_json
@@ -21,7 +21,6 @@ from odin.errors import InputError
 PAGE, TEMPLATE = "report.html", "page.html.j2"
 FAILED = "FAILED "
 MOST_TRACES = 40  # a page with thousands of links helps nobody; the folder holds the others
-COMPUTED = "computed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +138,7 @@ def failed_lines(made: Iterable[Shown], results: Iterable[Result], below: Iterab
 def meanings(results: Iterable[Result], made: Iterable[Shown]) -> list[tuple[str, str]]:
     """Every label on the page and what it means."""
     known = {label.value: text for label, text in MEANING.items()}
-    known[COMPUTED] = "from metadata, or from the state of a model in training; no clock is involved"
+    known[COMPUTED] = COMPUTED_MEANS
     seen = {r.cell.label.value for r in results}
     for one in made:
         if "label" in one.columns:

@@ -34,8 +34,8 @@ class Numbers(Record):
     opened:   windows that opened ÷ windows
     waited, delayed, written: see `harness.store.schema.Windows`
     audit_error: largest relative error of an audited step; audits: how many there were, how many failed
-    exact:    final state equal to barrier-planned's: "yes", "no", "baseline", "reference", "native sums" (not
-              compared), or why not judged
+    exact:    final state equal to that of waiting with the same views in the same order: "yes", "no", "baseline",
+              "reference", "native sums" (not compared), or why not judged
     """
 
     speedup: float

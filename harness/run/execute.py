@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
@@ -149,15 +148,6 @@ def require_equal_plans(plan: Plan, transport: Transport) -> None:
             f"Rank(s) {differing} have planned other steps than rank 0, so they see another partition or order of the "
             "views. The scene, the settings and the versions of packages must be the same on every rank. Nothing was "
             "trained."
-        )
-
-
-def require_finite_loss(step: StepRecord, *, known: bool) -> None:
-    """Raise RunError where a step's loss is no finite number. known: it would be a number (see `StepRecord`)."""
-    if known and not math.isfinite(step.loss):
-        raise RunError(
-            f"The loss of step {step.step + 1} is {step.loss}: training has diverged, or the capture holds values that "
-            "are no numbers. The run was stopped and its record is marked failed."
         )
 
 

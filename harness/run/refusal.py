@@ -55,7 +55,7 @@ def _described(config: Config, cell: Cell) -> schema.Cell:
 
 def _take_back(config: Config, cell: Cell, store: CellStore) -> None:
     """Remove the record of an earlier refusal, by whatever code."""
-    workload = schema.workload_of(_described(config, cell))
+    workload = schema.workload_of(_described(config, cell), fork_pin(config))
     for path in (store.root / "cells").glob(f"{workload}-*/{RESULT}"):
         with suppress(OSError):
             path.unlink()

@@ -283,9 +283,9 @@ def identity_of(cell: Cell, provenance: Provenance) -> str:
     return cell_id(cell.identity, cell.manifest, provenance.code_version, provenance.fork_pin, SCHEMA_VERSION)
 
 
-def workload_of(cell: Cell) -> str:
-    """The part of a record's id that no code version enters, where no fork is involved."""
-    return workload_id(cell.identity, cell.manifest, NONE, SCHEMA_VERSION)
+def workload_of(cell: Cell, fork_pin: str = NONE) -> str:
+    """The part of a record's id that no code version enters."""
+    return workload_id(cell.identity, cell.manifest, fork_pin, SCHEMA_VERSION)
 
 
 def _is_part(part: JsonValue, whole: JsonValue) -> bool:

@@ -144,12 +144,6 @@ def load_result(path: Path) -> Result:
     except ValidationError as error:
         _refuse_other_schema(path)
         first = error.errors(include_url=False)[0]
-        if first["loc"] == ("schema_version",):
-            version = str(first["input"])[:20]
-            raise InputError(
-                f"The record {path} has schema version {version}, this program reads {SCHEMA_VERSION}. Read it with "
-                "the commit that wrote it, or delete it to run the cell again."
-            ) from error
         where = ".".join(str(part) for part in first["loc"]) or "the record as a whole"
         raise InputError(
             f"The record {path} is broken ({error.error_count()} error(s); first: {where}: {first['msg']}). "

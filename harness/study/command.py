@@ -83,5 +83,7 @@ def _run(plan: StudyPlan, states: Sequence[PairState], *, refresh: bool) -> int:
 
     if not states:
         print("All cells of this study are done; --refresh would run them again.", file=sys.stderr)
-    run_pairs(plan, [state.pair for state in states], refresh=refresh)
-    return int(counts(finish(plan))["failed"] > 0)
+    failures = run_pairs(plan, [state.pair for state in states], refresh=refresh)
+    failed = counts(finish(plan))["failed"] > 0
+    # A refresh that fails leaves the records of the run before it, all of them done.
+    return int(failed or (refresh and bool(failures)))

@@ -6,10 +6,11 @@ records can move, or come with a clone, and still be found.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from harness.store.files import read_json
 
 PAIRS = "pairs.json"
 
@@ -30,7 +31,7 @@ def noted_cells(folder: Path, where: Mapping[str, str]) -> list[str]:
     folder: of the study; where: axis → label
     """
     try:
-        noted: list[dict[str, Any]] = json.loads((folder / PAIRS).read_text(encoding="utf-8"))
+        noted: list[dict[str, Any]] = read_json(folder / PAIRS)
         found = [one["cells"] for one in noted if one["where"] == plain_place(where)]
     except (OSError, ValueError, KeyError, TypeError):
         return []

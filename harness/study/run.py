@@ -52,7 +52,7 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
             wanted = [cells[k] for k in left], [ids[k] for k in left]
             run_cells(config, *wanted, store, refresh=refresh, starter=starter, lock=ids[0])
     except OdinError as error:
-        if ids and all(store.state(i).state is State.DONE for i in ids):
+        if ids and not refresh and all(store.state(i).state is State.DONE for i in ids):
             return ""  # another process held the pair, and has just finished it
         return _noted(store, note, ids, str(error))
     except Exception as error:  # a defect: the other pairs are none the worse for it

@@ -37,10 +37,8 @@ from pipelines.adapters.recipe import ForkSplatting
 from pipelines.adapters.structure import taken_out
 from pipelines.camera import Camera
 from pipelines.capture import Capture
-from pipelines.columns import COLUMNS
 from pipelines.place import HOST
 from pipelines.reference.grendel import GrendelSettings, GrendelSplatting
-from pipelines.reference.redistribute import Deal, Redistribution, fullness
 from pipelines.reference.settings import Settings
 
 # What travels of a projected row: means, conic and opacity, colour, depth, radius. Its gradient: the first nine.
@@ -279,27 +277,14 @@ class ForkedGrendel(GrendelSplatting, ForkSplatting):
                 self._enter()
                 self._densify(step, None)
                 rows = torch.cat(taken_out(self.gaussians, self.tensors), dim=1)
-            self._deal(step, rows, owners, keeper)
+            counts = owners.counts(len(rows))
+            self._deal(step, rows, np.arange(int(counts.sum())), counts, owners, keeper)
         if events == Event.DENSIFY:
             return
         with keeper.phase(Phase.EVENT, rows=len(self.table)), self._at_event(version, self.owner):
             self._enter()
             ForkSplatting._event(self, step, events)
             self._leave(None)
-
-    def _deal(self, step: int, rows: torch.Tensor, owners: Owners, keeper: Keeper) -> None:
-        counts = owners.counts(len(rows))
-        move = self._rule.moves(counts, self._densifications(step))
-        deal = Deal(order=np.arange(int(counts.sum())), counts=counts, rank=owners.rank, move=move)
-        leaving = rows[torch.from_numpy(deal.outgoing)]
-        arriving = owners.exchange(leaving, deal.sizes) if deal.moved else leaving
-        with keeper.phase(Phase.DENSIFY, rows=len(arriving)):
-            p, m, v = arriving[torch.from_numpy(deal.incoming)].split(COLUMNS, dim=1)
-            self._adopt(p, m, v, deal.ids)
-        after = owners.counts(len(arriving)) if deal.moved else counts
-        self.redistributions.append(
-            Redistribution(step=step, moved=deal.moved, before=fullness(counts), after=fullness(after))
-        )
 
 
 def prepared(fork: Any) -> Any:

@@ -39,22 +39,17 @@ from pipelines.adapters.frame import ForkFrame
 from pipelines.adapters.mapping import GAUSSIANS, TensorMapping
 from pipelines.adapters.modules import Fork
 from pipelines.adapters.staging import staged, view_number
-from pipelines.adapters.structure import Followed, laid_in, taken_out
+from pipelines.adapters.structure import Followed, groups_of, laid_in, taken_out
+from pipelines.backend import NoRenderer
 from pipelines.camera import Camera
 from pipelines.capture import Capture
 from pipelines.place import HOST, Place, Rows
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
+from pipelines.reference.statistics import LARGEST, ONE
 from pipelines.reference.threedgs import GaussianSplatting
 
 # Positions are rounded otherwise in a fork's kernel than in our scopes: a share of the scene's extent.
 ROUNDING = 1e-6
-FIXED = 2.0**40  # of the statistics
-
-
-class Monolithic:
-    """Stands for a renderer that is one call."""
-
-    splittable = False
 
 
 class ForkSplatting(GaussianSplatting):
@@ -79,7 +74,7 @@ class ForkSplatting(GaussianSplatting):
                 f"pipeline.optimizer={settings.optimizer} out."
             )
         self._open_scene(staged(capture, settings), settings)
-        super().__init__(capture, settings, Monolithic(), steps=steps, batch=batch, place=place)  # type: ignore[arg-type]
+        super().__init__(capture, settings, NoRenderer(), steps=steps, batch=batch, place=place)  # type: ignore[arg-type]
         self.extent = float(self.scene.cameras_extent)
         self._set_up(capture)
 
@@ -224,7 +219,7 @@ class ForkSplatting(GaussianSplatting):
         model.xyz_gradient_accum = torch.zeros((len(frame.rows), 1), device=device)
         model.denom = torch.zeros((len(frame.rows), 1), device=device)
         model.add_densification_stats(package["viewspace_points"], package["visibility_filter"])
-        norms = torch.round(model.xyz_gradient_accum[:, 0].double().clamp(max=2.0**10) * FIXED).to(torch.int64)
+        norms = torch.round(model.xyz_gradient_accum[:, 0].double().clamp(max=LARGEST) * ONE).to(torch.int64)
         both = torch.stack([norms, model.denom[:, 0].to(torch.int64)], dim=1)
         self.statistics.local.index_add_(0, self.place.index(frame.rows).long(), both)
 
@@ -268,9 +263,7 @@ class ForkSplatting(GaussianSplatting):
         return lr
 
     def _rates(self) -> dict[str, float]:
-        optimizers = (self.gaussians.optimizer, getattr(self.gaussians, "shoptimizer", None))
-        groups = [group for optimizer in optimizers if optimizer is not None for group in optimizer.param_groups]
-        return {group["name"]: float(group["lr"]) for group in groups}
+        return {group["name"]: float(group["lr"]) for _, group in groups_of(self.gaussians)}
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         """See GaussianSplatting."""
@@ -311,7 +304,7 @@ class ForkSplatting(GaussianSplatting):
         """Lay parameters, moments and statistics into the fork's model."""
         laid_in(self.gaussians, self.tensors, self.table)
         rows, device, sums = len(self.table), self.place.device, self.statistics.local
-        self.gaussians.xyz_gradient_accum = (sums[:, :1].double() / FIXED).float()
+        self.gaussians.xyz_gradient_accum = (sums[:, :1].double() / ONE).float()
         self.gaussians.denom = sums[:, 1:].float()
         # The forks zero it before they look at it, so it is not reduced over ranks.
         self.gaussians.max_radii2D = torch.zeros(rows, device=device)

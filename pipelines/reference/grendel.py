@@ -321,8 +321,23 @@ class GrendelSplatting(GaussianSplatting):
         counts = owners.counts(len(rows))
         if not counts.any():
             raise nothing_left(len(self.ids), self.settings.min_opacity)
+        self._deal(step, rows, np.lexsort(everyone.T[::-1]), counts, owners, keeper)
+
+    def _deal(
+        self,
+        step: int,
+        rows: torch.Tensor,
+        order: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        owners: Owners,
+        keeper: Keeper,
+    ) -> None:
+        """Deal the rows of all owners out in this order, anew where the settings' rule says so.
+
+        rows: this owner's, with both moments; order: int64 [N], of all rows, owner by owner; counts: rows of each owner
+        """
         move = self._rule.moves(counts, self._densifications(step))
-        deal = Deal(order=np.lexsort(everyone.T[::-1]), counts=counts, rank=owners.rank, move=move)
+        deal = Deal(order=order, counts=counts, rank=owners.rank, move=move)
         leaving = rows[torch.from_numpy(deal.outgoing)]
         arriving = owners.exchange(leaving, deal.sizes) if deal.moved else leaving
         with keeper.phase(Phase.DENSIFY, rows=len(arriving)):

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-_ONE = float(2**40)
-_LARGEST = float(2**10)  # never seen; 2¹⁰ · 2⁴⁰ · 8,192 visits still fit an int64
+ONE = float(2**40)  # in fixed point
+LARGEST = float(2**10)  # never seen; 2¹⁰ · 2⁴⁰ · 8,192 visits still fit an int64
 
 Size = tuple[int, int]  # width and height in pixels
 
@@ -41,7 +41,7 @@ class DensificationStatistics:
 
     def add(self, rows: NDArray[np.int32], norms: NDArray[np.float32], visible: NDArray[np.bool_]) -> None:
         """Add one view: screen-space gradient norms (NDC units) of the rows that were visible in it. [M] each."""
-        fixed = np.rint(np.minimum(norms[visible].astype(np.float64), _LARGEST) * _ONE).astype(np.int64)
+        fixed = np.rint(np.minimum(norms[visible].astype(np.float64), LARGEST) * ONE).astype(np.int64)
         sums = self.local.numpy()
         seen = rows[visible]
         sums[seen, 0] += fixed
@@ -50,7 +50,7 @@ class DensificationStatistics:
     @staticmethod
     def mean_norm(sums: NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean norm of each row over its visits, [N]; 0 where it was never visible."""
-        return sums[:, 0] / _ONE / np.maximum(sums[:, 1], 1)
+        return sums[:, 0] / ONE / np.maximum(sums[:, 1], 1)
 
 
 class DeviceStatistics(DensificationStatistics):
@@ -63,6 +63,6 @@ class DeviceStatistics(DensificationStatistics):
         """Add one view. Rows that were not visible add nothing; leaving them out would need their number."""
         x, y = means2d[:, 0] * (size[0] / 2), means2d[:, 1] * (size[1] / 2)
         norms = (x * x + y * y).double().sqrt().float()  # float32 roots are not correctly rounded everywhere
-        fixed = torch.round(norms.double().clamp(max=_LARGEST) * _ONE).to(torch.int64)
+        fixed = torch.round(norms.double().clamp(max=LARGEST) * ONE).to(torch.int64)
         both = torch.stack([torch.where(visible, fixed, 0), visible.to(torch.int64)], dim=1)
         self.local.index_add_(0, rows, both)

@@ -107,7 +107,7 @@ def nan_like(gradient: Any) -> Any:
 
 @pytest.mark.parametrize("arm_name", ["barrier-planned", "quality", "predicted"])
 def test_a_gradient_that_is_no_number_ends_the_run(arm_name: str) -> None:
-    with pytest.raises(RunError, match=r"[Tt]raining has diverged"):
+    with pytest.raises(RunError, match="Training has diverged"):
         train(workload("3dgs"), arm_name, spoiled("backward_geometry", nan_like))
 
 

@@ -111,7 +111,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Engine(device="tpu"), "engine.device=tpu .*cpu, cuda"),
     (lambda: Engine(device="cuda"), "with engine.device=cuda.* write device=cuda padded=false link=none"),
     (lambda: Config(engine=CUDA), "link=exposed-295 is refused: expected link=none with engine.device=cuda"),
-    (lambda: Config(engine=CUDA, link=PLAIN), r"study.arms=\[predicted\] .* use predicted:audit=0"),
+    (lambda: Config(engine=CUDA, link=PLAIN), r"study.arms=\[predicted\] .* use predicted:audit=0:dispatch=static"),
     (lambda: Scene(test_every=-1), "scene.test_every=-1"),
     (lambda: Scene(test_every=1), "scene.test_every=1 .*no view to train on"),
     (lambda: Scene(path=""), "scene= .*folder"),
@@ -226,11 +226,11 @@ def test_identity_forgets_where_things_lie_and_nothing_else() -> None:
 
 def test_cells_run_in_mirrored_order() -> None:
     config = Config()
-    arms = config.study.arms
+    a, b, c, d = config.study.arms
     cells = expand(config)
-    assert [cell.arm for cell in cells] == [*arms, *reversed(arms)]
-    assert [cell.repeat for cell in cells] == [0] * len(arms) + [1] * len(arms)
-    assert len({(cell.arm, cell.repeat) for cell in cells}) == 2 * len(arms) == 8
+    assert [cell.arm for cell in cells] == [a, b, c, d, d, c, b, a]
+    assert [cell.repeat for cell in cells] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert len({(cell.arm, cell.repeat) for cell in cells}) == 8
     assert cells[0] == Cell(arm="barrier", repeat=0, config=config)
 
 

@@ -31,7 +31,7 @@ CASES = {
     "raise:rank=1:step=3:cell=2": ["Rank 1 " + FAILED + "RuntimeError: fault injected on purpose", "rank-1.log"],
     "hang:rank=1:step=3:cell=2": [f"Rank 1, {AT_3}, did not go on", "rank-1.log"],
     "oom:rank=0:step=3:cell=2": ["Rank 0 " + FAILED + "It ran out of memory."],
-    "nan:rank=1:step=3:cell=2": ["Rank 1 " + FAILED + "The gradient of step 4, training view "],
+    "nan:rank=1:step=3:cell=2": ["Rank 1 " + FAILED + "Training has diverged: the gradient of step 3, training view "],
     "replica:rank=1:step=3:cell=2": ["the parameters of rank(s) [1] differ"],
     "partition:rank=1:cell=2": ["Rank(s) [1] have planned other steps than rank 0"],
     "disk:file=model.ply:cell=2": ["Rank 0 was the first to fail", "model.ply: No space left on device"],

@@ -40,7 +40,11 @@ def test_rows_and_caption(exhibit: Exhibit, cells: Cells) -> None:
     frame = exhibit.rows(cells)
     assert len(frame) and set(frame["exhibit"]) == {exhibit.name}
     text = caption(exhibit, frame, cells)
-    assert text.startswith(exhibit.title) and "Evidence label" in text and text.splitlines()[-1].startswith("Commit ")
+    assert (
+        text.startswith(f"{exhibit.title}{'' if exhibit.title.endswith('?') else '.'} ")
+        and "Evidence label" in text
+        and text.splitlines()[-1].startswith("Commit ")
+    )
     assert exhibit.note.endswith(".") and not missing(exhibit, cells)
 
 

@@ -85,6 +85,24 @@ def test_a_failed_cell_leaves_the_others_and_is_retried_with_its_pair(engine: En
     assert engine.ran == [1]
 
 
+def test_a_refresh_that_fails_is_told_and_loses_nothing(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All cells are done already and stay so; that must not pass for another process having done them."""
+    assert run(tmp_path) == 0
+    before = stamps(tmp_path)
+
+    def lost(*given: object, **named: object) -> None:
+        raise RunError("Rank 1 went first.")
+
+    monkeypatch.setattr("harness.study.run.run_cells", lost)
+    assert run(tmp_path, "--refresh") == 1
+    assert "Rank 1 went first." in capsys.readouterr().err
+    assert stamps(tmp_path) == before
+    assert all(state.done for state in pair_states(engine.plan))
+    assert run(tmp_path) == 0
+
+
 def test_a_scene_that_cannot_be_loaded_fails_its_pair_only(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ the parameters behind it, so the stand-in turns the activations around and its g
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from pipelines import columns as gaussian_columns
 from pipelines.adapters.pins import Pin
 from pipelines.adapters.shim.made import made
 from pipelines.camera import Camera
+from pipelines.render.conventions import NEAR
 from pipelines.render.cpu import CpuRenderer
 from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection
 
@@ -41,40 +43,9 @@ class Settings(NamedTuple):
     debug: bool
 
 
-class AntialiasedSettings(NamedTuple):
-    """Of 3DGS and DashGaussian."""
-
-    image_height: int
-    image_width: int
-    tanfovx: float
-    tanfovy: float
-    bg: torch.Tensor
-    scale_modifier: float
-    viewmatrix: torch.Tensor
-    projmatrix: torch.Tensor
-    sh_degree: int
-    campos: torch.Tensor
-    prefiltered: bool
-    debug: bool
-    antialiasing: bool
-
-
-class WeighedSettings(NamedTuple):
-    """Of TamingGS: `pixel_weights` [H, W] asks for the scores of a view."""
-
-    image_height: int
-    image_width: int
-    tanfovx: float
-    tanfovy: float
-    bg: torch.Tensor
-    scale_modifier: float
-    viewmatrix: torch.Tensor
-    projmatrix: torch.Tensor
-    sh_degree: int
-    campos: torch.Tensor
-    prefiltered: bool
-    debug: bool
-    pixel_weights: torch.Tensor | None
+# Of 3DGS and DashGaussian; of TamingGS, whose `pixel_weights` [H, W] or None ask for the scores of a view.
+AntialiasedSettings = namedtuple("AntialiasedSettings", (*Settings._fields, "antialiasing"))  # type: ignore[misc]
+WeighedSettings = namedtuple("WeighedSettings", (*Settings._fields, "pixel_weights"))  # type: ignore[misc]
 
 
 def camera_of(settings: Any) -> Camera:
@@ -148,10 +119,14 @@ def pulled_back(seen: Seen, gradients: BlendGradients) -> tuple[torch.Tensor, to
     return geometry, sh
 
 
+def half_size(camera: Camera) -> torch.Tensor:
+    """Pixels of a unit of normalised device coordinates, [2]."""
+    return torch.tensor([camera.width / 2.0, camera.height / 2.0])
+
+
 def in_ndc(means2d: torch.Tensor, camera: Camera) -> torch.Tensor:
     """Gradient [M, 3] of screen positions in normalised device coordinates, from that per pixel, [M, 2]."""
-    half = torch.tensor([camera.width / 2.0, camera.height / 2.0])
-    return torch.nn.functional.pad(means2d * half, (0, 1))
+    return torch.nn.functional.pad(means2d * half_size(camera), (0, 1))
 
 
 class _Rasterize(torch.autograd.Function):
@@ -187,8 +162,8 @@ class _Rasterize(torch.autograd.Function):
         return means, in_ndc(back.means2d, seen.camera), sh, opacity, scale, rotation, None, None
 
 
-class Rasterizer(torch.nn.Module):
-    """(image [3, H, W], radii [M], inverse depth [1, H, W]), the last as zeros: no recipe here uses it."""
+class OneView(torch.nn.Module):
+    """What all rasterizers are: a module of the settings of one view."""
 
     def __init__(self, raster_settings: Any) -> None:
         super().__init__()
@@ -197,8 +172,12 @@ class Rasterizer(torch.nn.Module):
     def markVisible(self, positions: torch.Tensor) -> torch.Tensor:
         """Rows in front of the near plane, bool [M]."""
         pose = self.raster_settings.viewmatrix
-        mask: torch.Tensor = (positions @ pose[:3, 2] + pose[3, 2]) > 0.2
+        mask: torch.Tensor = (positions @ pose[:3, 2] + pose[3, 2]) > NEAR
         return mask
+
+
+class Rasterizer(OneView):
+    """(image [3, H, W], radii [M], inverse depth [1, H, W]), the last as zeros: no recipe here uses it."""
 
     def forward(
         self,

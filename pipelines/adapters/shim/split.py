@@ -16,20 +16,16 @@ import torch
 from pipelines.adapters.shim.made import made
 from pipelines.adapters.shim.rasterizer import (
     RENDERER,
+    OneView,
     Settings,
     activated_gradients,
     camera_of,
     gaussian_columns,
+    half_size,
     parameters_of,
 )
-from pipelines.camera import Camera
 from pipelines.render.conventions import ALPHA_MIN
 from pipelines.render.protocol import Projection
-
-
-def half_size(camera: Camera) -> torch.Tensor:
-    """Pixels of a unit of normalised device coordinates, [2]."""
-    return torch.tensor([camera.width / 2.0, camera.height / 2.0])
 
 
 class _Preprocess(torch.autograd.Function):
@@ -112,12 +108,8 @@ def extents_of(conics: torch.Tensor, opacities: torch.Tensor, radii: torch.Tenso
     return torch.where(drawn[:, None], boxes, -1.0).float()
 
 
-class SplitRasterizer(torch.nn.Module):
+class SplitRasterizer(OneView):
     """`preprocess_gaussians` and `render_gaussians`."""
-
-    def __init__(self, raster_settings: Any) -> None:
-        super().__init__()
-        self.raster_settings = raster_settings
 
     def preprocess_gaussians(
         self,

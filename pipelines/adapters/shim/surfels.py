@@ -13,7 +13,7 @@ import torch
 
 from pipelines import surfel_columns
 from pipelines.adapters.shim.made import made
-from pipelines.adapters.shim.rasterizer import Settings, activated_gradients, camera_of, in_ndc, parameters_of
+from pipelines.adapters.shim.rasterizer import OneView, Settings, activated_gradients, camera_of, in_ndc, parameters_of
 from pipelines.camera import Camera
 from pipelines.render.protocol import Bins
 from pipelines.render.surfels import SurfelRenderer
@@ -78,18 +78,8 @@ class _Rasterize(torch.autograd.Function):
         return means, in_ndc(centres, seen.camera), sh, opacity, scale, rotation, None
 
 
-class SurfelRasterizer(torch.nn.Module):
+class SurfelRasterizer(OneView):
     """(image [3, H, W], radii [M], maps [7, H, W])."""
-
-    def __init__(self, raster_settings: Any) -> None:
-        super().__init__()
-        self.raster_settings = raster_settings
-
-    def markVisible(self, positions: torch.Tensor) -> torch.Tensor:
-        """Rows in front of the near plane, bool [M]."""
-        pose = self.raster_settings.viewmatrix
-        mask: torch.Tensor = (positions @ pose[:3, 2] + pose[3, 2]) > 0.2
-        return mask
 
     def forward(
         self,
