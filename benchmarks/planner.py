@@ -4,7 +4,7 @@
 
 A row is one plan of one epoch (locality graph, partition, order, windows) at B = 16 and K = 4 from tracks in memory,
 made in a process of its own. `cold` is the first plan of that process, which loads the compiled kernels (and compiles
-them on the first run ever); the warm row beside it holds the least of --repeat plans that follow. cpu_s counts all
+them on the first run ever); the warm row beside it holds the medians of --repeat plans that follow. cpu_s counts all
 threads: it is what other load on the machine disturbs least. peak_mb is memory above what the process held with the
 input loaded. `scipy` (A·Aᵀ) and `dict` (counting pairs track by track) are baselines: they use every observation of
 tracks of up to 64 images and build the graph alone, no order.
@@ -89,7 +89,7 @@ def measure(folder: Path, setting: str, threads: int, repeat: int) -> dict[str, 
     return {
         "threads": threads,
         "cold": runs[0],
-        "warm": [min(values) for values in zip(*runs[1:], strict=True)],
+        "warm": [float(np.median(values)) for values in zip(*runs[1:], strict=True)],
         "peak_mb": max(peak - before, 0) / 1e6,
         "load": os.getloadavg()[0],
     }
@@ -163,7 +163,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--obs", nargs="+", choices=list(OBSERVATIONS), default=["dense"])
     parser.add_argument("--settings", nargs="+", choices=every, default=every)
     parser.add_argument("--threads", type=int, default=0, help="0: chosen by the amount of input")
-    parser.add_argument("--repeat", type=int, default=3, help="warm plans per row")
+    parser.add_argument("--repeat", type=int, default=5, help="warm plans per row")
     parser.add_argument("--baseline-limit", type=int, default=2000, help="most images that baselines are run on")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--csv", type=Path, default=None)

@@ -16,6 +16,7 @@ from odin.plan import Plan
 from odin.planner.anneal import ANNEAL_BELOW, PROPOSALS
 from odin.planner.frustum import Frusta, frustum_graph
 from odin.planner.rlg import LocalityGraph, graph_from_pairs, locality_graph
+from odin.planner.rows import default_threads, observations_per_view
 from odin.planner.schedule import StepOrder, blocking_flags, schedule_steps
 from odin.planner.settings import graph_setting
 from odin.planner.stream import check_batch, crosses_epoch, random_units
@@ -78,6 +79,7 @@ def build_plan(
     else:
         used, made = 0, {"graph": "not built" if len(tracks.views) else "not built: no tracks"}
         taken = _random_steps(tracks.view_count, **shape)
+    seen = observations_per_view(tracks, threads or default_threads(tracks))
     return Plan(
         units=taken.units,
         region=taken.region,
@@ -92,7 +94,7 @@ def build_plan(
             "regions_used": used,
             "seed": seed,
             **made,
-            "views_without_tracks": tracks.view_count - len(np.unique(tracks.views)),
+            "views_without_tracks": int((seen == 0).sum()),
             "mixed_steps": int(taken.mixed.sum()),
             "sas": "structural events only; memory and gain not evaluated",
             "planner_seconds": perf_counter() - started,

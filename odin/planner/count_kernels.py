@@ -15,10 +15,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from odin.planner.row_kernels import LAST, VIEW
+from odin.planner.prefetch import prefetch
+from odin.planner.row_kernels import AHEAD, LAST, VIEW
 
 _LAST, _VIEW = LAST, VIEW
 _ID = np.uint64(0xFFFFFFFF)
+_AHEAD = np.uint64(AHEAD)
 _S32, _ONE = np.uint64(32), np.uint64(1)
 # A weight below this share of the weakest kept one cannot round up to it: float32 has 24 bits.
 _SURELY_LESS = 1.0 - 2.0**-22
@@ -40,6 +42,7 @@ def _meet(
         found += np.uint64(seen == 0)
         shared[other] = seen + np.uint32(1)
     for q in range(np.uint64(inner[view]), np.uint64(inner[view + 1])):
+        prefetch(table, np.uint64(positions[q + _AHEAD]))
         p = np.uint64(positions[q])
         more = True
         while more:

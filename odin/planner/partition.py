@@ -35,9 +35,39 @@ def partition(centres: NDArray[np.float64], regions: int) -> NDArray[np.int32]:
 
 
 @njit(nogil=True, cache=True)
+def _kth(values: NDArray, count: int, k: int) -> float:  # pragma: no cover - compiled
+    """The value that would stand at place k if values[:count] were sorted (quickselect; moves them); k < count."""
+    lo, hi = 0, count - 1
+    while lo < hi:
+        one, two, three = values[lo], values[(lo + hi) // 2], values[hi]
+        pivot = max(min(one, two), min(max(one, two), three))
+        up, down = lo, hi
+        while up <= down:
+            while values[up] < pivot:
+                up += 1
+            while values[down] > pivot:
+                down -= 1
+            if up <= down:
+                values[up], values[down] = values[down], values[up]
+                up += 1
+                down -= 1
+        if k <= down:
+            hi = down
+        elif k >= up:
+            lo = up
+        else:
+            break
+    return values[k]
+
+
+@njit(nogil=True, cache=True)
 def _bisect(centres: NDArray, regions: int, views: NDArray, label: NDArray) -> None:  # pragma: no cover - compiled
-    """Halve a set of views along the longest side of its bounding box, and its regions with it, until each has one."""
+    """Halve a set of views along the longest side of its bounding box, and its regions with it, until each has one.
+
+    The halves keep the order of the views, and of those on the cut the first go to the lower half.
+    """
     parts = [(0, len(views), 0, regions)]
+    here, place, moved = np.empty_like(views), np.empty(len(views)), np.empty(len(views))
     while len(parts):
         lo, hi, first, share = parts.pop()
         if share == 1:
@@ -52,15 +82,24 @@ def _bisect(centres: NDArray, regions: int, views: NDArray, label: NDArray) -> N
                 low, high = min(low, value), max(high, value)
             if high - low > longest:
                 axis, longest = candidate, high - low
-        # Loops: an array as an index costs 5 s of compilation here.
-        here, place = views[lo:hi].copy(), np.empty(hi - lo)
-        for at in range(hi - lo):
-            place[at] = centres[here[at], axis]
-        order = np.argsort(place, kind="mergesort")  # numba's name of a stable sort
-        for at in range(hi - lo):
-            views[lo + at] = here[order[at]]
-        left = share // 2
-        middle = lo + (hi - lo) * left // share
+        count, left = hi - lo, share // 2
+        middle = lo + count * left // share
+        for at in range(count):
+            here[at] = views[lo + at]
+            place[at] = moved[at] = centres[here[at], axis]
+        cut = _kth(moved, count, middle - lo)
+        on_cut = middle - lo  # how many of those on the cut the lower half has room for
+        for at in range(count):
+            on_cut -= place[at] < cut
+        lower, upper = lo, middle
+        for at in range(count):
+            if place[at] < cut or (place[at] == cut and on_cut > 0):
+                on_cut -= place[at] == cut
+                views[lower] = here[at]
+                lower += 1
+            else:
+                views[upper] = here[at]
+                upper += 1
         parts.append((lo, middle, first, left))
         parts.append((middle, hi, first + left, share - left))
 

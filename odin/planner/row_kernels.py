@@ -17,6 +17,7 @@ FIRST = np.uint32(1 << 30)
 LAST = np.uint32(1 << 31)
 VIEW = np.uint32((1 << 30) - 1)
 MAX_VIEWS = 1 << 30
+AHEAD = 8  # rows that a count asks memory for before it comes to them
 SHORT = 24  # rows up to here are sorted by insertion
 
 _FIRST, _LAST = FIRST, LAST
@@ -81,18 +82,18 @@ def draw_tracks(
 ) -> tuple[int, int]:  # pragma: no cover - compiled
     """Observations of tracks lo…hi-1 whose view keeps the track, packed into lengths and kept; how many of each.
 
-    limit: int64 [V], a view keeps the tracks whose 32-bit hash lies below; highest: its maximum
+    limit: uint32 [V], the highest 32-bit hash of a track that a view keeps; highest: its maximum
     """
     tracks, entries = 0, np.uint64(0)
     for track in range(lo, hi):
-        drawn = np.int64(mix(track) >> _S32)
-        if drawn >= highest:
+        drawn = np.uint32(mix(track) >> _S32)
+        if drawn > np.uint32(highest):
             continue
         first = entries
         for q in range(np.uint64(offsets[track]), np.uint64(offsets[track + 1])):
             view = np.uint32(views[q])
             kept[entries] = view
-            entries += np.uint64(drawn < limit[view])  # no branch: which views keep a track cannot be predicted
+            entries += np.uint64(drawn <= limit[view])  # no branch: which views keep a track cannot be predicted
         if entries > first:
             lengths[tracks] = entries - first
             tracks += 1

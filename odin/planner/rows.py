@@ -35,7 +35,8 @@ class RowTable:
 
     starts:    int64 [V+1], entries of the rows that begin with a view
     table:     uint32 [N], see `row_kernels`
-    inner:     int64 [V+1] and positions, uint32: where each view stands inside a row, neither first nor last
+    inner:     int64 [V+1] and positions, uint32: where each view stands inside a row, neither first nor last; as many
+               more as a loop looks ahead are 0
     sizes:     float64 [V], number of tracks of a view, estimated where they are sampled
     scale:     float64 [V], from a view's sample to its tracks; 1 where all are used
     """
@@ -100,6 +101,14 @@ def in_threads(work: Callable[[int], None], threads: int) -> None:
             other.result()
 
 
+def observations_per_view(tracks: Tracks, threads: int) -> NDArray[np.int64]:
+    """How many observations each view has, int64 [V]; one pass, where np.unique takes seconds at 50,000 views."""
+    seen = np.zeros((threads, tracks.view_count), np.int64)
+    cuts = np.linspace(0, len(tracks.views), threads + 1).astype(np.int64)
+    in_threads(lambda part: kernels.count_views(tracks.views, cuts[part], cuts[part + 1], seen[part]), threads)
+    return seen.sum(axis=0)
+
+
 def row_table(tracks: Tracks, *, track_cap: int | None, observations: int | None, threads: int) -> RowTable:
     """Clean, sample, cap and sort the tracks into rows; see `locality_graph` for the rules."""
     if tracks.view_count > kernels.MAX_VIEWS or len(tracks.views) >= 1 << 32:
@@ -140,12 +149,12 @@ def row_table(tracks: Tracks, *, track_cap: int | None, observations: int | None
 def _inner(
     table: NDArray[np.uint32], starts: NDArray[np.int64], threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Where each view stands inside a row: offsets int64 [V+1] and positions."""
+    """`inner` and `positions` of a row table."""
     bounds = np.linspace(0, len(table), threads + 1).astype(np.int64)
     counts = np.zeros((threads, len(starts) - 1), np.int64)
     in_threads(lambda part: kernels.count_inner(table, bounds[part], bounds[part + 1], counts[part]), threads)
     inner = np.empty_like(starts)
-    positions = np.empty(kernels.starts_from_counts(counts, inner), np.uint32)
+    positions = np.zeros(kernels.starts_from_counts(counts, inner) + kernels.AHEAD, np.uint32)
     in_threads(
         lambda part: kernels.place_inner(table, bounds[part], bounds[part + 1], counts[part], positions), threads
     )
@@ -157,23 +166,21 @@ def _drawn(tracks: Tracks, observations: int | None, threads: int) -> tuple[Trac
     whole = np.ones(tracks.view_count)
     if observations is None:
         return tracks, whole
-    seen = np.zeros((threads, tracks.view_count), np.int64)
-    cuts = np.linspace(0, len(tracks.views), threads + 1).astype(np.int64)
-    in_threads(lambda part: kernels.count_views(tracks.views, cuts[part], cuts[part + 1], seen[part]), threads)
-    degree = seen.sum(axis=0)
+    degree = observations_per_view(tracks, threads)
     if degree.max(initial=0) <= observations:
         return tracks, whole
-    limit = np.ceil(observations / np.maximum(degree, observations) * 2.0**32).astype(np.int64)
+    share = np.ceil(observations / np.maximum(degree, observations) * 2.0**32)
+    limit = (share - 1).astype(np.uint32)
     highest = int(limit.max())
     blocks = np.append(np.arange(0, tracks.track_count, TRACKS_AT_ONCE), tracks.track_count)
     found: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = [(blocks[:0], tracks.views[:0])] * (len(blocks) - 1)
 
     def work(part: int) -> None:
+        lengths = np.empty(min(TRACKS_AT_ONCE, tracks.track_count), np.int64)
+        # One more: the place of an observation that is not kept is written and then written again.
+        kept = np.empty(np.diff(tracks.offsets[blocks]).max() + 1, np.int32)
         for block in range(part, len(found), threads):
             lo, hi = int(blocks[block]), int(blocks[block + 1])
-            lengths = np.empty(hi - lo, np.int64)
-            # One more: the place of an observation that is not kept is written and then written again.
-            kept = np.empty(tracks.offsets[hi] - tracks.offsets[lo] + 1, np.int32)
             rows, entries = kernels.draw_tracks(tracks.offsets, tracks.views, lo, hi, limit, highest, lengths, kept)
             found[block] = lengths[:rows].copy(), kept[:entries].copy()
 
@@ -181,4 +188,4 @@ def _drawn(tracks: Tracks, observations: int | None, threads: int) -> tuple[Trac
     lengths = np.concatenate([part[0] for part in found])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     views = np.concatenate([part[1] for part in found])
-    return Tracks(offsets=offsets, views=views, view_count=tracks.view_count), 2.0**32 / limit
+    return Tracks(offsets=offsets, views=views, view_count=tracks.view_count), 2.0**32 / share
