@@ -7,6 +7,7 @@ anything, or take the process with it. tests/scenes checks this reader against i
 
 from __future__ import annotations
 
+import mmap
 import struct
 from pathlib import Path
 
@@ -40,10 +41,7 @@ class _Cursor:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self.data = path.read_bytes()
-        except OSError as error:
-            raise damaged(path, f"it cannot be read ({error})") from error
+        self.data = _mapped(path)
         self.at = 0
 
     def unpack(self, layout: struct.Struct, what: str) -> tuple:
@@ -75,6 +73,16 @@ class _Cursor:
     def finish(self, what: str) -> None:
         if self.at != len(self.data):
             raise damaged(self.path, f"{len(self.data) - self.at} bytes follow the last of its {what}")
+
+
+def _mapped(path: Path) -> mmap.mmap | bytes:
+    """The bytes of a file where the page cache holds them: a copy of a large model takes longer than to parse it."""
+    try:
+        with path.open("rb") as file:
+            empty = not path.stat().st_size  # which cannot be mapped
+            return b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise damaged(path, f"it cannot be read ({error})") from error
 
 
 def read_binary(folder: Path) -> Model:
