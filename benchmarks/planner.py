@@ -85,7 +85,7 @@ def measure(folder: Path, setting: str, threads: int, repeat: int) -> dict[str, 
     threads = 1 if setting in BASELINES else threads or default_threads(tracks)
     before = psutil.Process().memory_info().rss
     runs = [timed(lambda: plan(tracks, centres, setting, threads)) for _ in range(1 + repeat)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_memory()
     return {
         "threads": threads,
         "cold": runs[0],
@@ -93,6 +93,16 @@ def measure(folder: Path, setting: str, threads: int, repeat: int) -> dict[str, 
         "peak_mb": max(peak - before, 0) / 1e6,
         "load": os.getloadavg()[0],
     }
+
+
+def peak_memory() -> int:
+    """Most memory that this process has held, in bytes."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # ru_maxrss will not do: a process that was started by a larger one begins with what that one held.
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 def in_a_process(folder: Path, setting: str, threads: int, repeat: int) -> dict:

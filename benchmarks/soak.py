@@ -40,7 +40,7 @@ from harness.study.states import counts, pair_states
 from odin.errors import InputError
 
 STUDY = """
-set: {scene: 'rooms?views=16&width=48&height=36&points=300', ranks: 2, views_per_unit: 1, steps: 16, densify_at: [8],
+set: {scene: 'rooms?views=16&width=48&height=36&points=300', ranks: 2, views_per_unit: 1, steps: 100, densify_at: [50],
       link: none, padded: false, realtime: false, timeout_s: 20}
 axes: {seed: [0, 1, 2]}
 pairs: [[barrier, quality]]

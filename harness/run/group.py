@@ -81,7 +81,7 @@ class Group:
         """Gloo with fresh join stamps."""
         if self.ranks == 1:
             return SingleRank()
-        tag = f"odin-{self.spec.folder.name}-{name.replace(' ', '-')}"
+        tag = f"{self.spec.stamps}{name.replace(' ', '-')}"
         path = stamp_folder() / tag
         board = path.with_name(f"{tag}-cuts")
         capacity = COLLECTIVES_PER_STEP * steps + 16
@@ -91,7 +91,7 @@ class Group:
         self.barrier()
         stamps, cuts = JoinStamps(path, capacity, self.ranks), CutBoard(board, steps, self.ranks)
         self.barrier()
-        if self.rank == 0:  # every rank holds them open; nothing is left behind however the run ends
+        if self.rank == 0:  # every rank holds them open; nothing is left behind however the run ends from here on
             path.unlink()
             board.unlink()
         engine = self.spec.config.engine

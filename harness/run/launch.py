@@ -27,6 +27,7 @@ from harness.run.rank import SUPERVISOR
 from harness.run.reason import Killed, oom_kills, reason
 from harness.run.spec import RunSpec
 from harness.store.identity import code_version
+from odin.comm.stamps import remove_stamps
 from odin.errors import RunError
 
 OnMessage = Callable[[dict], None]
@@ -114,7 +115,7 @@ def launch(spec: RunSpec, on_message: OnMessage, starter: Starter | None = None)
         with _unwritable(spec):
             met.save()
             Whereabouts(met).create()
-        with _ranks(starter.start(met)) as processes:
+        with _no_stamps(met), _ranks(starter.start(met)) as processes:
             reached = _Reached(on_message)
             codes = _until_ended(met, processes, reached)
             if any(codes) and _only_noticed(met, starter, codes):
@@ -122,6 +123,14 @@ def launch(spec: RunSpec, on_message: OnMessage, starter: Starter | None = None)
         if any(codes):
             killed, stuck = starter.killed(met, codes), starter.stuck(codes) if len(codes) > 1 else []
             raise reason(met, killed, stuck, reached.text, oom_kills() - before)
+
+
+@contextmanager
+def _no_stamps(spec: RunSpec) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        remove_stamps(spec.stamps)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.config import Cell, Config, resolved
 from harness.config.convert import build
+from odin.comm.stamps import STAMPS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,11 @@ class RunSpec:
     def rendezvous(self) -> Path:
         """The file through which ranks find each other; a file cannot clash as a port can."""
         return self.folder / "rendezvous"
+
+    @property
+    def stamps(self) -> str:
+        """How the names of this run's boards in shared memory begin."""
+        return f"{STAMPS}{self.folder.name}-"
 
     def cell(self, index: int) -> Cell:
         """The index-th cell."""

@@ -9,6 +9,8 @@ Legend: C collectives, W ranks.
 from __future__ import annotations
 
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +18,22 @@ import numpy as np
 from odin.errors import RunError
 
 SHARED_MEMORY = Path("/dev/shm")
+STAMPS = "odin-"  # the names of all boards begin with it
+_STALE_SECONDS = 3600.0
 
 
 def stamp_folder() -> Path:
     """Memory-backed where the system has it, so that stamps cost no disk."""
     return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
+def remove_stamps(prefix: str) -> None:
+    """Remove boards whose names begin so, and all that are an hour old: ranks remove theirs as soon as each has opened
+    them, so these are of runs that were killed in between."""
+    for path in stamp_folder().glob(f"{STAMPS}*"):
+        with suppress(OSError):  # somebody else's, or gone by now
+            if path.name.startswith(prefix) or time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                path.unlink()
 
 
 class JoinStamps:

@@ -13,7 +13,7 @@ from benchmarks.soak import STUDY, Soak, Tally
 from tests.faults.forked import PRELOADED
 from tests.store import samples
 
-SHORT = STUDY.replace("steps: 16, densify_at: [8]", "steps: 8, densify_at: [4], mirrored: false").replace(
+SHORT = STUDY.replace("steps: 100, densify_at: [50]", "steps: 8, densify_at: [4], mirrored: false").replace(
     "[0, 1, 2]", "[0, 1]"
 )
 

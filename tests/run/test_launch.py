@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from harness.run.launch import Here
 from harness.run.spec import RunSpec
 from harness.store.schema import Status
 from harness.store.store import CellStore
+from odin.comm.stamps import JoinStamps
 from odin.errors import RunError
 
 
@@ -51,3 +54,17 @@ def test_ranks_that_end_well_without_a_record_have_failed(tmp_path: Path, monkey
         headline.run_cells(config, cells, ids, store)
     (failed,) = store.results()
     assert (failed.status, failed.cell_id) == (Status.FAILED, ids[0])
+
+
+def test_boards_of_killed_ranks_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their own run's, and old ones of runs whose supervisor was killed too; not those of a run that is starting."""
+    monkeypatch.setattr("odin.comm.stamps.SHARED_MEMORY", tmp_path)
+    own, other, old = (tmp_path / f"odin-{name}-cell-0" for name in ("run", "running", "old"))
+    for path in (own, other, old):
+        JoinStamps.create(path, 4, 2)
+    hours_ago = time.time() - 7200
+    os.utime(old, (hours_ago, hours_ago))
+    spec = RunSpec(config=load(["link=none", "padded=false"]), cells=(("barrier", 0),), folder=tmp_path / "run")
+    with launch._no_stamps(spec):
+        pass
+    assert list(tmp_path.iterdir()) == [other]
