@@ -26,11 +26,11 @@ EXACT = ("barrier-planned", "paper-quality", "quality")
 PAIRED = ("barrier", "ddp")  # bit-identical to each other
 
 
-def words(ranks: int, optimizer: str) -> list[str]:
-    """Settings of one sequence."""
+def words(ranks: int, optimizer: str, exact: Sequence[str] = EXACT) -> list[str]:
+    """Settings of one sequence of `exact` arms."""
     # One rank's share of a step is dropped to one view where there are many, so that B stays small.
     unit, reduce = (2, "native") if ranks <= 2 else (1, "ordered")
-    arms = EXACT + (PAIRED if ranks == 2 and optimizer == "dense" else ())
+    arms = (*exact, *(PAIRED if ranks == 2 and optimizer == "dense" else ()))
     shape = [f"ranks={ranks}", f"views_per_unit={unit}", f"reduce={reduce}", f"optimizer={optimizer}"]
     return [*shape, f"arms={','.join(arms)}"]
 
@@ -76,11 +76,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4, 8])
     parser.add_argument("--optimizers", nargs="+", default=["dense", "selective"])
+    parser.add_argument("--arms", nargs="+", choices=EXACT, default=EXACT, help="at least two, to be compared")
     parser.add_argument("--out", type=Path, default=Path("runs/bit-identity"))
     given = parser.parse_args(arguments)
     for ranks in given.ranks:
         for optimizer in given.optimizers:
-            sequence = [*UNTIMED, *EVENTS, *given.settings, *words(ranks, optimizer)]
+            sequence = [*UNTIMED, *EVENTS, *given.settings, *words(ranks, optimizer, given.arms)]
             odin_bench(["reproduce", "headline", f"out={given.out}", *sequence])
     frame = table(given.out)
     print(frame.to_string(index=False))

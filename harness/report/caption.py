@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.measure.breakdown import Breakdown
 from harness.measure.statistics import NoiseFloor, typical_time
 from harness.report.reduction import reduction_lines
+from harness.run.fork_pin import STAND_INS
 from harness.store.record import Reading
 from harness.store.schema import Label, Measurement, Result
 
@@ -132,6 +133,11 @@ def _origin(done: Sequence[Result]) -> Iterator[str]:
     p = done[0].provenance
     commits = sorted({f"{r.provenance.git_sha[:12]}{' (dirty)' if r.provenance.dirty else ''}" for r in done})
     yield f"Commit {', '.join(commits)}, code {p.code_version}, fork {p.fork_pin}."
+    if p.fork_pin.endswith(STAND_INS):
+        yield (
+            "CPU stand-ins took the place of the fork's own extensions: its Python and losses are real, its times and "
+            "its rasterizer are not those of its users."
+        )
     job = f", Slurm job {p.slurm.job}" if p.slurm else ""
     ranks = ", ".join(sorted({r.provenance.priority for r in done}))
     yield f"{p.cpu}, {p.cores} cores, GPU {p.gpu}, host {p.hostname}{job}; torch {p.versions.torch}; ranks ran {ranks}."

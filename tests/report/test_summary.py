@@ -155,3 +155,13 @@ def test_the_caption_states_what_weakens_a_number() -> None:
     assert "6.0 % of all steps, MORE than 5 %" in headline(many).caption
     assert "Quality on 0 of 1 scenes (n/a: no test views)" in headline(many).caption
     assert "0123456789ab (dirty)" in headline(dirty).caption
+
+
+@pytest.mark.parametrize(
+    ("pin", "said"), [("none", False), ("taming@fd0f7d9", False), ("taming@fd0f7d9+cpu-stand-ins", True)]
+)
+def test_the_caption_says_where_stand_ins_ran(pin: str, said: bool) -> None:
+    records = [Result.done(r.cell, measurement(r.cell.arm), provenance(fork_pin=pin)) for r in sequence()]
+    caption = headline(records).caption
+    assert f"fork {pin}" in caption
+    assert ("CPU stand-ins took the place" in caption) is said
