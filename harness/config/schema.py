@@ -15,6 +15,7 @@ from harness.config.sizes import read_bytes
 from odin.arms import MIXED, Waits, arm
 from odin.device.objection import device_objection
 from odin.errors import InputError
+from pipelines.adapters.pins import HOST_ONLY
 
 PROCEDURAL_SCENES = ("city", "falsifier", "orbit", "rooms")
 DEVICES = ("cpu", "cuda")
@@ -431,6 +432,21 @@ class Config:
             expected="false and none with source=fork device=cpu",
             advice="Without a GPU stand-ins take the place of the fork's kernels, and their times say nothing of it; "
             "write padded=false link=none to check what it computes.",
+        )
+        expect(
+            not (fork and engine.cuda) or self.pipeline.name not in HOST_ONLY,
+            key="engine.device",
+            value=engine.device,
+            expected=f"cpu with source=fork pipeline={self.pipeline.name}",
+            advice="On a GPU the forks of 3dgs, taminggs and dashgs can be driven so far.",
+        )
+        dense_taming = self.pipeline.name == "taminggs" and self.pipeline.optimizer != "selective"
+        expect(
+            not (fork and engine.cuda and dense_taming) or self.pipeline.f_rest_every == 1,
+            key="pipeline.f_rest_every",
+            value=self.pipeline.f_rest_every,
+            expected="1 with source=fork device=cuda",
+            advice="Gradients are held back on the CPU only so far; 1 is upstream without --sh_lower.",
         )
 
     def _check_profiles(self) -> None:

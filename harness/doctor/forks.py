@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from harness.doctor.finding import Finding, ok, warn
-from pipelines.adapters.pins import UNKNOWN, Checkout, Pin, find_checkout, pins
+from pipelines.adapters.pins import HOST_ONLY, UNKNOWN, Checkout, Pin, find_checkout, pins
 
 IMPORT_S = 120
 # In a process of its own: an extension built for another torch may end the process that imports it. Prints, per
@@ -46,30 +46,35 @@ def fork(pin: Pin, checkout: Checkout | None, probe: Sequence[str] = PROBE) -> F
         )
         said = json.loads(answer.stdout.strip().splitlines()[-1])
     except (subprocess.TimeoutExpired, ValueError, IndexError):
-        return warn(name, f"{where}; importing its extensions ended the process", _readme(pin))
-    return _usable(name, where, pin, said["failed"], bool(said["gpu"]))
+        return warn(name, f"{where}; importing its extensions ended the process", _readme(checkout))
+    return _usable(name, where, checkout, said["failed"], bool(said["gpu"]))
 
 
 def _unpinned(name: str, checkout: Checkout) -> Finding:
     pin, folder = checkout.pin, checkout.folder
     if checkout.commit == UNKNOWN:
-        return warn(
-            name, f"{folder} is no git checkout, so nothing says which commit it is; wanted {pin.commit}", pin.command
-        )
+        clone = f"mv {folder} {folder}.old && git clone --recursive {pin.url} {folder} && git -C {folder} checkout"
+        missing = f"{folder} is no git checkout, so nothing says which commit it is; wanted {pin.commit}"
+        return warn(name, missing, f"{clone} {pin.commit}")
     if checkout.commit == pin.commit:
         return warn(name, f"{folder} has changed files; records say so", f"git -C {folder} status")
     wrong = f"{folder} is at {checkout.commit[:12]}, the adapter is for {pin.commit[:12]}; records say so"
     return warn(name, wrong, f"git -C {folder} checkout {pin.commit}")
 
 
-def _usable(name: str, where: str, pin: Pin, failed: Mapping[str, str], gpu: bool) -> Finding:
+def _usable(name: str, where: str, checkout: Checkout, failed: Mapping[str, str], gpu: bool) -> Finding:
     if not gpu:
         return ok(name, f"{where}; no GPU: device=cpu drives it with stand-ins for its extensions, which times nothing")
     if failed:
         module, why = next(iter(failed.items()))
-        return warn(name, f"{where}; {module} cannot be imported: {why}", _readme(pin))
-    return ok(name, f"{where}; extensions import; device=cuda source=fork pipeline={pin.pipeline}")
+        return warn(name, f"{where}; {module} cannot be imported: {why}", _readme(checkout))
+    pin = checkout.pin
+    if pin.pipeline in HOST_ONLY:
+        return ok(name, f"{where}; extensions import; device=cpu only so far")
+    words = f"device=cuda source=fork pipeline={pin.pipeline} padded=false link=none"
+    return ok(name, f"{where}; extensions import; {words}{' f_rest_every=1' if pin.pipeline == 'taminggs' else ''}")
 
 
-def _readme(pin: Pin) -> str:
-    return f"less {pin.submodule.as_posix()}/README.md  (its installation section builds {', '.join(pin.extensions)})"
+def _readme(checkout: Checkout) -> str:
+    built = ", ".join(checkout.pin.extensions)
+    return f"less {checkout.folder / 'README.md'}  (its installation section builds {built})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pipelines.render.conventions import ALPHA_MIN, JACOBIAN_LIMIT
 
 _OUR_SIGMAS = math.sqrt(-2.0 * math.log(ALPHA_MIN))  # where an opaque row's alpha falls below 1/255
 _FORK_SIGMAS = 3.0
+MARGIN = 8  # pixels around an image within which a row may still count as seen there
 _NEAR, _FAR = 0.01, 100.0  # of the forks' projection matrices
 
 
@@ -47,6 +49,17 @@ def camera_for(fork: Fork, camera: Camera, device: torch.device) -> Any:
     lens = graphics.getProjectionMatrix(znear=_NEAR, zfar=_FAR, fovX=across, fovY=down).T.contiguous().to(device)
     make = fork.module("scene.cameras").MiniCam
     return make(camera.width, camera.height, down, across, _NEAR, _FAR, world, world @ lens)
+
+
+def watched(camera: Camera) -> Camera:
+    """The camera whose scope is taken: wider, because the forks' kernels round radii up and draw half a pixel lower."""
+    return replace(
+        camera,
+        width=camera.width + 2 * MARGIN,
+        height=camera.height + 2 * MARGIN,
+        cx=camera.cx + MARGIN,
+        cy=camera.cy + MARGIN,
+    )
 
 
 def reach(cameras: Sequence[Camera]) -> float:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from pipelines.adapters.cameras import our_camera
+from odin.recipe import Event
+from pipelines.adapters.cameras import our_camera, watched
 from pipelines.adapters.threedgs import MIN_OPACITY, ForkedGaussians
 from pipelines.capture import Capture
 from pipelines.reference.dashgs import DashSettings
@@ -29,7 +30,10 @@ class ForkedDash(ForkedGaussians):
         schedules, photos = self.fork.module("utils.schedule_utils"), [view.original_image for view in self.views]
         with self.fork.device():
             self.scheduler = schedules.TrainingScheduler(self.options, self.pipe, self.gaussians, photos)
-        self._resize(float(self.scheduler.get_res_scale(1)))
+        grows = [step for step, events in enumerate(self.schedule.events) if Event.DENSIFY in events]
+        # The scheduler is asked where rows change: without that, and after the last time, photos have their full size.
+        self._last = max(grows, default=-1)
+        self._resize(float(self.scheduler.get_res_scale(1)) if grows else 1.0)
 
     def _resize(self, scale: float) -> None:
         """Train at 1 / scale of the photos' resolution from here on."""
@@ -42,7 +46,7 @@ class ForkedDash(ForkedGaussians):
                     height, width = self._photo(number).shape[-2:]
                     sizes[whole] = int(height), int(width)
         self.cameras = [our_camera(v, sizes[int(v.image_height), int(v.image_width)]) for v in self.views]
-        self._eyes = self.place.eyes(self.cameras)
+        self._eyes = self.place.eyes([watched(camera) for camera in self.cameras])
 
     def _photo(self, view: int) -> torch.Tensor:
         photo = super()._photo(view)
@@ -73,7 +77,7 @@ class ForkedDash(ForkedGaussians):
             densify_rate=rate,
         )
         self.scheduler.update_momentum(int(grown))
-        scale = float(self.scheduler.get_res_scale(now))
+        scale = 1.0 if step == self._last else float(self.scheduler.get_res_scale(now))
         if scale != self.scale:
             self._resize(scale)
 

@@ -25,7 +25,8 @@ def drawn_from(seed: int, version: int, owner: int = 0) -> Iterator[None]:
     key = np.random.SeedSequence([seed, 0xF0, version, *([owner] if owner else [])]).generate_state(1)
     with PROCESS:
         before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the generator that forks draw from)
-        with torch.random.fork_rng():
+        devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # other ranks have their own
+        with torch.random.fork_rng(devices=devices):
             random.seed(int(key[0]))
             np.random.seed(int(key[0]))  # noqa: NPY002 (see above)
             torch.manual_seed(int(key[0]))

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pipelines.place import Place, Rows
+from pipelines.place import HOST, Place, Rows
 
 
 @dataclass(kw_only=True)
@@ -47,6 +47,7 @@ class ForkFrame:
 
     @property
     def fragments(self) -> int:
-        """Rows drawn: no fork's renderer says how many fragments it composited."""
+        """Rows drawn: no fork's renderer says how many fragments it composited. 0 on a device, where the host would
+        wait for it, in the one arm that asks."""
         assert self.radii is not None
-        return int((self.radii > 0).sum())
+        return int((self.radii > 0).sum()) if self.place is HOST else 0

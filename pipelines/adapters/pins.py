@@ -5,6 +5,7 @@ Imports no torch.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import tomllib
@@ -21,6 +22,9 @@ CHECKOUTS = "ODIN_FORKS"
 """Environment variable: a folder with checkouts named as the submodules are, looked into before the submodules."""
 MARKER = "scene/gaussian_model.py"  # every fork has it; an empty submodule has nothing
 UNKNOWN = "unknown"
+HOST_ONLY = frozenset({"2dgs", "grendel"})
+"""Pipelines whose forks run with device=cpu only: scopes of surfels and mixed parallelism have no device path."""
+SOURCES = frozenset({".py", ".cu", ".cuh", ".cpp", ".h", ".hpp"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +60,14 @@ class Checkout:
 
     commit: 40 hex digits, or "unknown" where it is no git repository of its own
     changed: files of it differ from the commit
+    content: of its sources, 8 hex digits, where no commit says what they are; else empty
     """
 
     pin: Pin
     folder: Path
     commit: str
     changed: bool
+    content: str = ""
 
     @property
     def pinned(self) -> bool:
@@ -70,8 +76,8 @@ class Checkout:
 
     @property
     def label(self) -> str:
-        """What records say of it: the commit, with "+changed" where files differ."""
-        return self.commit + ("+changed" if self.changed else "")
+        """What records say of it: the commit, with "+changed" where files differ, and which contents these are."""
+        return "-".join(filter(None, [self.commit + ("+changed" if self.changed else ""), self.content]))
 
 
 @cache
@@ -101,9 +107,19 @@ def find_checkout(pin: Pin) -> Checkout | None:
     top = _git(folder, "rev-parse", "--show-toplevel")
     # A folder without a repository of its own lies in ours, whose commit says nothing about it.
     if not top or Path(top).resolve() != folder.resolve():
-        return Checkout(pin=pin, folder=folder, commit=UNKNOWN, changed=False)
+        return Checkout(pin=pin, folder=folder, commit=UNKNOWN, changed=False, content=_content(folder))
     changed = bool(_git(folder, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
-    return Checkout(pin=pin, folder=folder, commit=_git(folder, "rev-parse", "HEAD") or UNKNOWN, changed=changed)
+    commit = _git(folder, "rev-parse", "HEAD") or UNKNOWN
+    content = _content(folder) if changed or commit == UNKNOWN else ""
+    return Checkout(pin=pin, folder=folder, commit=commit, changed=changed, content=content)
+
+
+def _content(folder: Path) -> str:
+    """Of every source file: records of one's own edit must not pass for those of another."""
+    found = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in SOURCES and path.is_file()):
+        found.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return found.hexdigest()[:8]
 
 
 def require_checkout(pin: Pin) -> Checkout:

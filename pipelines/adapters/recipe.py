@@ -33,7 +33,7 @@ from odin.keeper import Keeper
 from odin.phases import Phase
 from odin.recipe import Event, Reduce
 from odin.rows import AdamConstants
-from pipelines.adapters.cameras import camera_for, our_camera, reach
+from pipelines.adapters.cameras import camera_for, our_camera, reach, watched
 from pipelines.adapters.draws import drawn_from
 from pipelines.adapters.frame import ForkFrame
 from pipelines.adapters.mapping import GAUSSIANS, TensorMapping
@@ -75,6 +75,7 @@ class ForkSplatting(GaussianSplatting):
             )
         self._open_scene(staged(capture, settings), settings)
         super().__init__(capture, settings, NoRenderer(), steps=steps, batch=batch, place=place)  # type: ignore[arg-type]
+        self._eyes = self.place.eyes([watched(camera) for camera in self.cameras])
         self.extent = float(self.scene.cameras_extent)
         self._set_up(capture)
 

@@ -148,15 +148,12 @@ class ForkedTaming(ForkSplatting):
 
     def _event(self, step: int, events: Event) -> None:
         super()._event(step, events)
-        if Event.FREEZE in events:
-            self.gaussians.modify_functions()
-            self.frozen = True
+        # Upstream puts activated opacities into the parameter here. The learning rate 0 alone keeps the same values,
+        # and what the table, checkpoints and model files hold stays a logit.
+        self.frozen = self.frozen or Event.FREEZE in events
 
     def _state(self) -> dict[str, float]:
         return {"frozen": float(self.frozen)}
 
     def _restore_state(self, state: dict[str, float]) -> None:
-        if state.get("frozen", 0.0) and not self.frozen:
-            with self.fork.device():
-                self.gaussians.modify_functions()
-            self.frozen = True
+        self.frozen = bool(state.get("frozen", 0.0))

@@ -1,6 +1,8 @@
 """One fork in a process of its own: python -m tests.adapters.one_fork TASK PIPELINE [KEY=VALUE ...], an answer as JSON.
 
 arms    trains under several arms; what each of them came to
+conform checkpoints, scopes, numbers of ranks, model files and quality
+sizes   of the photos, before and after training
 parity  the fork's own training() against our loop, view by view
 """
 
@@ -28,6 +30,7 @@ from pipelines.adapters.modules import open_fork
 from pipelines.adapters.pins import pins, require_checkout
 from pipelines.adapters.registry import FORKS
 from pipelines.reference.settings import REFERENCE_BUDGET
+from tests.adapters.conform import conformance, sizes
 from tests.adapters.upstream import Trained, train_upstream
 from tests.mixed.rooms import LINK, price
 from tests.odin.threads import run_ranks
@@ -183,6 +186,10 @@ def main(arguments: list[str]) -> None:
     task, pipeline, *words = arguments
     if task == "arms":
         answer = arms(pipeline, words)
+    elif task == "conform":
+        answer = asdict(conformance(workload(pipeline, words)))
+    elif task == "sizes":
+        answer = {"sizes": sizes(workload(pipeline, words))}
     else:
         lineage = task.partition(":")[2]
         answer = parity(pipeline, words, lineage=lineage)

@@ -30,7 +30,7 @@ def test_an_absent_fork_is_no_fault() -> None:
 @pytest.mark.parametrize(
     ("checkout", "says", "fix"),
     [
-        (replace(THERE, commit=UNKNOWN), "no git checkout", PIN.command),
+        (replace(THERE, commit=UNKNOWN), "no git checkout", f"git clone --recursive {PIN.url}"),
         (replace(THERE, commit="0" * 40), "the adapter is for", f"checkout {PIN.commit}"),
         (replace(THERE, changed=True), "changed files", "status"),
     ],
@@ -45,7 +45,7 @@ def test_another_commit_is_said(checkout: Checkout, says: str, fix: str) -> None
 @pytest.mark.parametrize(
     ("said", "state", "says"),
     [
-        ('{"failed": {}, "gpu": true}', State.OK, "device=cuda source=fork pipeline=taminggs"),
+        ('{"failed": {}, "gpu": true}', State.OK, "device=cuda source=fork pipeline=taminggs padded"),
         ('{"failed": {"simple_knn": "ImportError: x"}, "gpu": true}', State.WARN, "simple_knn cannot be imported"),
         ('{"failed": {"simple_knn": "ImportError: x"}, "gpu": false}', State.OK, "no GPU"),
         ("Segmentation fault", State.WARN, "ended the process"),

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = "scene=rooms?views=16&width=64&height=48&points=600"
 # Opacities are reset last: the loss is higher for some hundred steps after it.
 EVENTS = ("steps=100", "densify_at=[25,50]", "reset_at=[80]", "sh_at=[20]", "ranks=2", "views_per_unit=1")
+LONG = ("steps=160", "densify_at=[25,50,75]", "reset_at=[]", "sh_at=[20,40]", "ranks=2", "views_per_unit=2")
+LEARNED_DB = 5.0  # over 640 images, as of the recipes
 BEFORE, AFTER, COUNT = 1e-4, 1e-2, 0.005
 
 each = pytest.mark.parametrize("pipeline", sorted(FORKS))
@@ -78,6 +80,32 @@ def test_quality_is_waiting_training_bit_for_bit(pipeline: str) -> None:
 def test_rows_change_at_events(pipeline: str) -> None:
     before, after = arms(pipeline)["barrier"]["rows"]
     assert before != after
+
+
+@each
+def test_it_is_as_the_recipes_are(pipeline: str) -> None:
+    """Checkpoints, model files, scopes, numbers of ranks, and that it learns (`tests.adapters.conform`)."""
+    require(pipeline)
+    seen = answer("conform", pipeline, TINY, *LONG)
+    print(seen)
+    assert 0 < seen["resumed_from"] < 160
+    assert seen["resumed"] and seen["ply"]
+    assert seen["missed"] == 0
+    assert (seen["drawn"] > 0) != FORKS[pipeline].sharded
+    assert seen["gap"] <= 1e-3
+    assert seen["rows"][0] == seen["rows"][1]
+    before, after = seen["psnr"]
+    assert after - before > LEARNED_DB
+    assert seen["opacity"] < 0
+
+
+def test_photos_of_dashgaussian_end_at_their_full_size() -> None:
+    """Also where rows never change, which is when its scheduler is asked."""
+    require("dashgs")
+    (small, _), (height, width) = answer("sizes", "dashgs", TINY, *EVENTS)["sizes"]
+    assert small < height
+    assert (height, width) == (48, 64)
+    assert answer("sizes", "dashgs", TINY, "steps=4", "densify_at=[]")["sizes"] == [[48, 64]] * 2
 
 
 def check_parity(seen: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 import subprocess
 from pathlib import Path
 
@@ -102,7 +103,7 @@ def test_commits_and_changes_are_seen(absent: Path) -> None:
     assert found.label == git(folder, "rev-parse", "HEAD").strip()
     assert not found.pinned
     (folder / MARKER).write_text("changed")
-    assert require_checkout(pin).label.endswith("+changed")
+    assert "+changed-" in require_checkout(pin).label
 
 
 def test_records_name_the_commit_and_the_stand_ins(absent: Path) -> None:
@@ -110,10 +111,27 @@ def test_records_name_the_commit_and_the_stand_ins(absent: Path) -> None:
     with pytest.raises(InputError, match="git submodule update"):
         fork_pin(fork)
     placed(absent / "2dgs")
-    assert fork_pin(fork) == f"{UNKNOWN}+cpu-stand-ins"
-    assert fork_pin(load(["device=cuda", "pipeline=2dgs", "source=fork", "padded=false", "link=none",
-                          "arms=[barrier]"])) == UNKNOWN  # fmt: skip
+    assert re.fullmatch(rf"{UNKNOWN}-[0-9a-f]{{8}}\+cpu-stand-ins", fork_pin(fork))
+    placed(absent / "3dgs")
+    words = ["device=cuda", "pipeline=3dgs", "source=fork", "padded=false", "link=none", "arms=[barrier]"]
+    assert re.fullmatch(rf"{UNKNOWN}-[0-9a-f]{{8}}", fork_pin(load(words)))
     assert fork_pin(load([])) == "none"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["pipeline=2dgs"], "expected cpu with source=fork pipeline=2dgs"),
+        (["pipeline=grendel"], "expected cpu with source=fork pipeline=grendel"),
+        (["pipeline=taminggs"], "f_rest_every=16 .*expected 1 with source=fork device=cuda"),
+    ],
+)
+def test_what_no_device_path_can_do_is_refused_before_a_gpu_is_taken(words: list[str], says: str) -> None:
+    cuda = ["source=fork", "device=cuda", "padded=false", "link=none", "arms=[barrier]"]
+    assert load([*cuda, "pipeline=taminggs", "f_rest_every=1"]).engine.cuda
+    assert load([*cuda, "pipeline=taminggs", "optimizer=selective"]).engine.cuda
+    with pytest.raises(InputError, match=says):
+        load([*cuda, *words])
 
 
 @pytest.mark.parametrize(
@@ -127,3 +145,23 @@ def test_records_name_the_commit_and_the_stand_ins(absent: Path) -> None:
 def test_stand_ins_are_not_timed(words: list[str], says: str) -> None:
     with pytest.raises(InputError, match=says):
         load(words)
+
+
+def test_records_of_one_edit_do_not_pass_for_those_of_another(absent: Path) -> None:
+    """A cell's id holds the label: an edited fork, or one without a repository, is told by its contents."""
+    pin = pins()["2dgs"]
+    folder, labels = placed(absent / pin.name), []
+    (folder / "train.py").write_text("one\n")
+    labels.append(require_checkout(pin).label)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "their state")
+    clean = require_checkout(pin).label
+    assert clean == git(folder, "rev-parse", "HEAD").strip()
+    for text in ("two\n", "three\n"):
+        (folder / "train.py").write_text(text)
+        labels.append(require_checkout(pin).label)
+    (folder / "README.md").write_text("no source\n")
+    assert require_checkout(pin).label == labels[-1]
+    assert len({clean, *labels}) == 4
+    assert labels[0].startswith(UNKNOWN) and all(label.startswith(f"{clean}+changed-") for label in labels[1:])

@@ -15,7 +15,7 @@ from torch import nn
 from odin.errors import InputError, RunError
 from odin.table import ParameterTable
 from pipelines.adapters import modules
-from pipelines.adapters.cameras import our_camera, reach
+from pipelines.adapters.cameras import our_camera, reach, watched
 from pipelines.adapters.draws import drawn_from
 from pipelines.adapters.mapping import GAUSSIANS, SURFELS, TensorMapping
 from pipelines.adapters.modules import Fork, open_fork
@@ -154,6 +154,15 @@ def view(width: int, height: int) -> SimpleNamespace:
     return SimpleNamespace(
         image_name="000002", image_width=width, image_height=height, FoVx=1.0, FoVy=0.8, world_view_transform=pose
     )
+
+
+def test_scopes_are_taken_of_a_margin_around_the_image() -> None:
+    """A row that the forks' kernels count in up to 2 pixels outside is in the box; nothing moves."""
+    camera = our_camera(view(64, 48))
+    wide = watched(camera)
+    assert (wide.width - camera.width, wide.height - camera.height) == (16, 16)
+    assert (wide.fx, wide.fy) == (camera.fx, camera.fy)
+    assert (wide.cx - camera.cx, wide.cy - camera.cy) == (8, 8)
 
 
 def test_cameras_keep_their_field_of_view() -> None:
