@@ -28,6 +28,7 @@ SOURCES = (
 )
 SUFFIXES = frozenset({".py", ".json", ".yaml", ".csv"})
 EXCLUDED = ("pipelines/forks", "odin/model")
+WRITTEN = "results/laptop"  # by runs, in the clone itself
 UNKNOWN_SHA = "unknown"
 NONE = "none"  # of a fork's pin, a GPU, …: there is none
 
@@ -83,13 +84,16 @@ def code_version(root: Path = ROOT) -> str:
 
 
 def git_state(root: Path = ROOT) -> GitState:
-    """Commit and dirty flag of a clone; ("unknown", True) where `root` is not one, or git is absent."""
+    """Commit and dirty flag of a clone; ("unknown", True) where `root` is not one, or git is absent.
+
+    What runs have written under results/laptop makes no tree dirty: the cells after the first would all be.
+    """
     unknown = GitState(UNKNOWN_SHA, True)
     # A tree unpacked inside a clone of something else must not borrow that project's commit.
     if not _git(root, "ls-files", "odin"):
         return unknown
     sha = _git(root, "rev-parse", "HEAD")
-    changes = _git(root, "status", "--porcelain")
+    changes = _git(root, "status", "--porcelain", "--", ".", f":(exclude){WRITTEN}")
     return unknown if not sha or changes is None else GitState(sha, bool(changes))
 
 

@@ -81,6 +81,13 @@ def test_the_commit_of_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     clone = tmp_path / "clone"
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     assert git_state(clone) == (git_head(origin), False)
+    (clone / "results" / "laptop" / "cells").mkdir(parents=True)
+    (clone / "results" / "laptop" / "cells" / "result.json").write_text("{}\n")
+    assert git_state(clone) == (git_head(origin), False)
+    (clone / "results" / "profiles").mkdir()
+    (clone / "results" / "profiles" / "link.json").write_text("{}\n")
+    assert git_state(clone) == (git_head(origin), True)
+    (clone / "results" / "profiles" / "link.json").unlink()
     (clone / "odin" / "a.py").write_text("changed\n")
     assert git_state(clone) == (git_head(origin), True)
 
