@@ -60,10 +60,10 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         lengths = [_panel(axes, pair, arm) for axes, arm in zip(grid[:, 0], arms, strict=True)]
         grid[-1, 0].set_xlim(0, max(lengths))
         grid[-1, 0].set_xlabel(f"ms ({pair.label})")
-        shades = SHADES | {NAMES[part]: colour(COLOURS[part]) for part in ("useful", "odin", "transfer")}
+        shades = SHADES | {NAMES[part]: colour(COLOURS[part]) for part in ("useful", "odin", "transfer", "structural")}
         handles = [Patch(facecolor=shade, label=text) for text, shade in shades.items()]
         handles.append(Patch(facecolor="white", edgecolor="0.6", label=STATES[-1]))
-        figure.legend(handles=handles, loc="outside upper center", ncols=7, frameon=False, handlelength=1.2,
+        figure.legend(handles=handles, loc="outside upper center", ncols=8, frameon=False, handlelength=1.2,
                       columnspacing=1.0, handletextpad=0.4)  # fmt: skip
         return figure
 
