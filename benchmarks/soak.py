@@ -146,16 +146,16 @@ class Soak:
             time.sleep(_POLL)
         self._inspect(name)
 
-    def _invoke(self, name: str) -> Process:
+    def _invoke(self, name: str, *, again_if_done: bool = False) -> Process:
         folder = self.out / name
         done = (folder / "studies").exists() and all(state.done for state in self._states(name))
-        again = ["--refresh"] if done and name == "disturbed" else []
+        again = ["--refresh"] if done and again_if_done else []
         words = ["run", str(self._study), f"out={folder}", *again]
         return self.start(words, self.out / f"{name}.log")
 
     def _disturbed(self, kills: int, usual: float) -> None:
         """One invocation, until it ends or its supervisor is killed."""
-        supervisor = self._invoke("disturbed")
+        supervisor = self._invoke("disturbed", again_if_done=True)
         self.tally.invocations += 1
         while supervisor.poll() is None and sum(self.tally.kills.values()) < kills:
             moment = time.monotonic() + self.chance.uniform(0, usual / 2)

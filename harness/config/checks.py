@@ -18,7 +18,7 @@ def shown(value: object) -> str:
     elif isinstance(value, tuple | list):
         text = "[" + ",".join(shown(item) for item in value) + "]"
     else:
-        text = json.dumps(value)
+        text = json.dumps(value, default=str)
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 

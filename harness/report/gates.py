@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from harness.report.reduction import reduction_of, sums_depend_on_layout
-from harness.store.provenance import NONE
 from harness.store.record import Record
-from harness.store.schema import Measurement, Result
+from harness.store.schema import Cell, Label, Measurement, Result
 from odin.arms import arm as arm_named
 
 # Wide enough for the order of views (barrier-planned, which changes nothing else, is 0.4 dB below barrier after 150
@@ -146,9 +146,32 @@ def _overrun(pair: Pair) -> Iterator[str]:
             yield f"{result.cell.arm} run {result.cell.repeat} overran its padding in {100 * share:.1f} % of steps"
 
 
+def _device(result: Result) -> object:
+    engine = result.cell.config.get("engine")
+    return engine.get("device") if isinstance(engine, Mapping) else None
+
+
+def _one_run(pair: Pair) -> Iterator[str]:
+    """A refresh that was cut off leaves cells of two runs, whose times do not belong together."""
+    timed = [r for r in pair.cells() if r.measurement and r.cell.label is not Label.VIRTUAL]
+    ordered = sorted(timed, key=lambda r: _place(r.cell))
+    for before, after in pairwise(ordered):
+        if after.provenance.started < before.provenance.started:
+            yield (
+                f"{after.cell.arm} run {after.cell.repeat} was recorded before {before.cell.arm} run "
+                f"{before.cell.repeat}, which goes first in a sequence: they are of two runs; run the pair again with "
+                "--refresh"
+            )
+
+
+def _place(cell: Cell) -> int:
+    """Where in its sequence a cell runs."""
+    return [k for k, arm in enumerate(cell.sequence) if arm == cell.arm][cell.repeat]
+
+
 def _identity(pair: Pair) -> Iterator[str]:
     arm = arm_named(pair.arm[0].cell.arm)
-    on_gpu = any(r.provenance.gpu != NONE for r in pair.cells())
+    on_gpu = any(_device(r) == "cuda" for r in pair.cells())
     if not arm.exact or on_gpu:  # atomics of a GPU change the last bits: not judged
         return
     if sums_depend_on_layout(pair.cells()):  # nor where the arms' segments are summed in different orders
@@ -181,6 +204,7 @@ RECORD_GATES: tuple[Gate, ...] = (
 )
 MEASUREMENT_GATES: tuple[Gate, ...] = (
     Gate(name="one setting", says=f"equal {', '.join(_SETTINGS)}", check=_setting),
+    Gate(name="one run", says="timed cells were recorded in the order of their sequence", check=_one_run),
     Gate(name="equal images", says="all cells trained as many images", check=_images),
     Gate(name="equal payload", says="all cells exchanged as many bytes", check=_payload),
     Gate(name="quality band", says=f"within ±{QUALITY_BAND_DB} dB, or no test views", check=_quality),

@@ -27,6 +27,8 @@ from odin.comm.transport import Reduction, SingleRank, Transport
 # the checks. A stamp is 8 bytes per rank.
 COLLECTIVES_PER_STEP = 32
 
+JUDGED = timedelta(days=1)  # a rank whose supervisor has gone ends long before
+
 
 class Group:
     """This rank among its peers.
@@ -72,6 +74,14 @@ class Group:
         """Wait for all ranks."""
         if self.ranks > 1:
             dist.barrier()
+
+    def judged(self, what: str) -> None:
+        """Wait for rank 0, which evaluates or writes `what`, a name used once: longer than a collective may take, for
+        that is the supervisor's to judge."""
+        if self.ranks > 1:
+            if self.rank == 0:
+                self._store.set(f"judged {what}", "1")
+            self._store.wait([f"judged {what}"], JUDGED)
 
     def transport(self, name: str, link: Link, steps: int) -> Transport:
         """A transport for one cell; all ranks call this together."""

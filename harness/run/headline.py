@@ -174,8 +174,9 @@ def _record_failure(
     config: Config,
 ) -> None:
     """The first cell that did not finish is failed with the reason; later ones stay pending."""
-    index = next((i for i in range(len(cells)) if i not in finished), None)
-    if index is None or store.state(ids[index]).state is State.DONE:
+    left = (i for i in range(len(cells)) if i not in finished)  # or is done, and it could not be said any more
+    index = next((i for i in left if store.state(ids[i]).state is not State.DONE), None)
+    if index is None:
         return
     cell = describe(cells[index], load_workload(config))
     provenance = collect_provenance(started=started, fork_pin=fork_pin(config))

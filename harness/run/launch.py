@@ -256,7 +256,7 @@ def _ranks(processes: list[subprocess.Popen]) -> Iterator[list[subprocess.Popen]
     finally:
         for sent in (signal.SIGTERM, signal.SIGKILL):
             for process in processes:
-                if process.poll() is None:
+                if process.poll() is None or sent == signal.SIGKILL:  # what it started may outlive it
                     with suppress(ProcessLookupError):  # it has just ended, and is not waited for yet
                         os.killpg(process.pid, sent)
             deadline = time.monotonic() + _GRACE_SECONDS
@@ -294,4 +294,5 @@ def _deliver(messages: SimpleQueue, on_message: OnMessage) -> bool:
             message = json.loads(line)
         except ValueError:
             continue  # a library printed something; it is not for us
-        on_message(message)
+        if isinstance(message, dict):
+            on_message(message)

@@ -165,7 +165,7 @@ class VirtualWorker:
         elif origin is not None:
             for name in (TIMELINE, STEPS, TRACE, WINDOWS):
                 copy_file(origin / name, folder / name)
-        if cell.repeat == 0 and origin is None:
+        if origin is None:  # also of a repeat: another cell may take it from there
             with replacing(folder / MODEL) as temporary:
                 write_ply(temporary, made.executed[0].recipe.table.moments.p)
         elif cell.repeat == 0 and origin is not None:

@@ -61,7 +61,7 @@ class Worker:
         self.workload = replace(load_workload(spec.config), backend=group.seat.backend)
         self.store = CellStore(Path(spec.config.out))
         self.faults = Injector(spec, group.rank)
-        self._told = 0.0
+        self._told, self._recorded = 0.0, 0
         self._clock_error: float | None = None
         self._places = Whereabouts(spec)
         self.where = "at start-up"
@@ -86,6 +86,7 @@ class Worker:
         self._burn_in()
         if self.group.rank == 0:  # which writes the records
             self.initial = self._initial_quality()
+        self.group.judged("initial model")
         calibration = self._calibrate()
         for widening in range(WIDENINGS + 1):
             try:
@@ -203,7 +204,8 @@ class Worker:
         self.group.barrier()
         if rank == 0:
             self._write(index, executed, calibration, late, started)
-        self.group.barrier()
+        self._recorded += 1
+        self.group.judged(f"record {self._recorded}")
 
     def _write(self, index: int, executed: Executed, calibration: Calibration, late: int, started: datetime) -> None:
         spec, ranks = self.spec, range(self.group.ranks)

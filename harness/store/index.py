@@ -86,7 +86,9 @@ class RecordIndex:
         for cell_id, stamp in sorted(_stamps(self.root / "cells").items()):
             old = before.get(cell_id)
             path = self.root / "cells" / cell_id / RESULT
-            found[cell_id] = old if old is not None and old.stamp == stamp else _entry(path, stamp)
+            # Failed without a commit: the record could not be read, and the reason may have gone by now.
+            kept = old is not None and old.stamp == stamp and (old.state == State.DONE or old.commit)
+            found[cell_id] = old if old is not None and kept else _entry(path, stamp)
         if found != before:
             self._save(found)
         return found
@@ -99,7 +101,7 @@ class RecordIndex:
             if data["version"] != [VERSION, SCHEMA_VERSION]:
                 return {}
             return {i: Entry(**{**e, "stamp": tuple(e["stamp"])}) for i, e in data["records"].items()}
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}  # absent, or cut off: everything is read again
 
     def _save(self, entries: Mapping[str, Entry]) -> None:

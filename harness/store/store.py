@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -95,7 +95,8 @@ class CellStore:
     def results(self) -> Iterator[Result]:
         """All records, in order of their ids. Raises InputError at the first that does not validate."""
         for path in sorted((self.root / "cells").glob(f"*/{RESULT}")):
-            yield load_result(path)
+            with suppress(InputError):  # that a sibling cannot be read says nothing about this cell
+                yield load_result(path)
 
     def state(self, cell_id: str) -> CellState:
         """What is known of a cell. Raises InputError on a record that does not validate."""
@@ -132,7 +133,8 @@ class CellStore:
     def _siblings(self, cell_id: str) -> Iterator[Result]:
         workload = cell_id.rsplit("-", 1)[0]
         for path in sorted((self.root / "cells").glob(f"{workload}-*/{RESULT}")):
-            yield load_result(path)
+            with suppress(InputError):  # that a sibling cannot be read says nothing about this cell
+                yield load_result(path)
 
 
 def load_result(path: Path) -> Result:

@@ -85,5 +85,5 @@ def _run(plan: StudyPlan, states: Sequence[PairState], *, refresh: bool) -> int:
         print("All cells of this study are done; --refresh would run them again.", file=sys.stderr)
     failures = run_pairs(plan, [state.pair for state in states], refresh=refresh)
     failed = counts(finish(plan))["failed"] > 0
-    # A refresh that fails leaves the records of the run before it, all of them done.
+    # A refresh that fails leaves cells of the run before it, which are done.
     return int(failed or (refresh and bool(failures)))

@@ -70,7 +70,7 @@ def load_study(study: str) -> StudyFile:
 
     try:
         data = yaml.safe_load(with_data(f"Study {study}", path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"The study {path} cannot be read: {' '.join(str(error).split())}.") from error
     return read_study(path.stem, data)
 

@@ -130,5 +130,8 @@ def _values(key: str, text: str) -> Iterator[tuple[str, Delta]]:
 
     scene = key == "scene" or keys().get(key) is str
     for item in [text] if scene and "," in text and "?" in text else text.split(","):
-        plain = item if key in groups() or keys().get(key) is str else yaml.safe_load(item)
+        try:
+            plain = item if key in groups() or keys().get(key) is str else yaml.safe_load(item)
+        except (ValueError, yaml.YAMLError) as error:
+            raise InputError(f"{key}={item} cannot be read as a value: {' '.join(str(error).split())}.") from error
         yield shown(plain), {key: plain}

@@ -132,15 +132,18 @@ def _study(part: Part, asked: Asked, refresh: bool) -> int:
         return 0
     share = len(states) / len(plan.pairs)
     print(f"\n{part.name}: {len(states)} pairs, {_minutes(part, share)}", file=sys.stderr, flush=True)
-    run_pairs(plan, [state.pair for state in states], refresh=refresh)
-    return int(counts(finish(plan))["failed"] > 0)
+    failures = run_pairs(plan, [state.pair for state in states], refresh=refresh)
+    failed = counts(finish(plan))["failed"] > 0
+    return int(failed or (refresh and bool(failures)))
 
 
 def _benchmark(part: Part, asked: Asked, refresh: bool) -> int:
     """Run a module of benchmarks in a process of its own, and note the commit beside its table."""
     table = part.table(asked.out)
-    if table.exists() and not refresh:
+    note = table.with_suffix(".json")  # written last: with it the table is whole
+    if table.exists() and note.exists() and not refresh:
         return 0
+    note.unlink(missing_ok=True)
     table.parent.mkdir(parents=True, exist_ok=True)
     given = [with_data(f"Benchmark {part.name}", argument) for argument in part.arguments]
     words = [argument.replace("{csv}", str(table.resolve())) for argument in given]

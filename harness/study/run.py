@@ -48,11 +48,13 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
         left = [k for k, i in enumerate(ids) if refresh or store.state(i).state is not State.DONE]
         if left and not (config.engine.virtual and config.compute.committed):
             left = list(range(len(ids)))
+        elif left:  # cells of one pair are of one code
+            left = [k for k, i in enumerate(ids) if k in left or store.state(i).stale]
         if left:
             wanted = [cells[k] for k in left], [ids[k] for k in left]
             run_cells(config, *wanted, store, refresh=refresh, starter=starter, lock=ids[0])
     except OdinError as error:
-        if ids and not refresh and all(store.state(i).state is State.DONE for i in ids):
+        if ids and not refresh and _all_done(store, ids):
             return ""  # another process held the pair, and has just finished it
         return _noted(store, note, ids, str(error))
     except Exception as error:  # a defect: the other pairs are none the worse for it
@@ -63,6 +65,13 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
         )
     note.unlink(missing_ok=True)
     return ""
+
+
+def _all_done(store: CellStore, ids: Sequence[str]) -> bool:
+    try:
+        return all(store.state(i).state is State.DONE for i in ids)
+    except OdinError:  # a record that cannot be read is not done
+        return False
 
 
 def _noted(store: CellStore, note: Path, ids: Sequence[str], reason: str) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 
 from harness.store.files import replacing
+from harness.store.index import Known
 from harness.store.schema import Measurement, Result
+from harness.store.states import State
 from harness.store.store import CellStore
 from harness.study.plan import StudyPlan
 from harness.study.states import CellOf, PairState
@@ -108,10 +110,22 @@ def read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"The table {path} cannot be read: {error}.") from error
 
 
+def _readable(store: CellStore, known: Known) -> Result | None:
+    """The record of a cell; None where there is none, or where it is the reason that the cell counts as failed."""
+    if not known.record:
+        return None
+    try:
+        return store.read_result(known.record)
+    except InputError:
+        if known.state is State.FAILED:
+            return None
+        raise
+
+
 def _row(study: str, cell: CellOf, store: CellStore) -> dict[str, Any]:
     pair, known, settings = cell.pair, cell.known, cell.pair.settings
     engine = settings["engine"]
-    result = store.read_result(known.record) if known.record else None
+    result = _readable(store, known)
     return {
         "study": study,
         "pair": pair.key,

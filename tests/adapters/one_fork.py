@@ -161,7 +161,9 @@ def parity(pipeline: str, words: list[str], *, lineage: str = "") -> dict[str, A
     else:
         work = workload(pipeline, [*words, *fixed])
         checkout = require_checkout(pins()[pipeline])
-    settings = replace(work.settings, densify_from=0, densification_interval=every)
+    # The first events of a whole training: the last one is special to DashGaussian.
+    through = tuple(range(every, work.settings.densify_until, every))
+    settings = replace(work.settings, densify_from=0, densification_interval=every, densify_at=through)
     fork = open_fork(checkout, stand_ins=True)
     # As long as a whole training, of which both loops do the first steps: schedules are then those of upstream.
     recipe = FORKS[pipeline].recipe(fork, work.capture, settings, steps=REFERENCE_BUDGET, batch=1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from harness.report.gates import MEASUREMENT_GATES, PAYLOAD_DRIFT, RECORD_GATES, Pair, failures, judge
-from harness.store.schema import Label, Primitives, Result, Seeds
+from harness.store.schema import Cell, Label, Primitives, Result, Seeds
 from tests.report.test_reduction import summed
 from tests.store.samples import SEQUENCE, cell, measurement, provenance, quality, result, sequence
 
@@ -30,6 +31,13 @@ def other(label: Label = Label.PADDED, manifest: str = "5c" * 32, seed: int = 1,
     return Result.done(made, measurement("quality", **changes), provenance(**origin))
 
 
+def on_device(arm: str, repeat: int, device: str) -> Cell:
+    """A cell whose configuration names a device."""
+    plain = cell(arm, repeat)
+    engine = {"engine": {"device": device}}
+    return cell(arm, repeat, config={**plain.config, **engine}, identity={**plain.identity, **engine})
+
+
 @pytest.mark.parametrize("arm", sorted(set(SEQUENCE)))
 def test_a_sound_sequence_passes_every_gate(arm: str) -> None:
     outcomes = judge(pair(arm))
@@ -37,6 +45,8 @@ def test_a_sound_sequence_passes_every_gate(arm: str) -> None:
     assert all(o.passed and o.detail for o in outcomes)
     assert failures(outcomes) == ""
 
+
+AN_HOUR_AGO = provenance().started - timedelta(hours=1)
 
 BROKEN: list[tuple[str, Result, str]] = [
     ("complete", Result.failed(cell("quality", 1), "rank 1 was killed", provenance()), "rank 1 was killed"),
@@ -50,6 +60,7 @@ BROKEN: list[tuple[str, Result, str]] = [
     ("one setting", result("quality", 1, padding_scale=2.0), "padding scale differs: 1.5 / 2.0"),
     ("one setting", result("quality", 1, profile="none"), "profile differs"),
     ("one setting", summed("quality", 1, "ordered", ranks=2), "reduction differs: native / ordered"),
+    ("one run", other(started=AN_HOUR_AGO, ended=AN_HOUR_AGO), "quality run 1 was recorded before quality run 0"),
     ("equal images", result("quality", 1, images=32, global_batch=8), "16 / 32 images"),
     ("equal payload", result("quality", 1, payload_bytes_per_step=(1, 1, 1, 1)), "4 to 944000 bytes"),
     ("quality band", result("quality", 1, quality_final=quality(19.0)), "differs from the baseline by -1.10 dB"),
@@ -102,9 +113,40 @@ def test_gates_that_cannot_be_judged_pass() -> None:
     assert failures(judge(pair(results=no_views))) == ""
     # A GPU's atomics change the last bits; there an exact arm is not held to bit-identity.
     on_gpu = [
-        Result.done(r.cell, measurement(r.cell.arm, final_digest=f"{k:064x}"), provenance(gpu="A100"))
+        Result.done(
+            on_device(r.cell.arm, r.cell.repeat, "cuda"),
+            measurement(r.cell.arm, final_digest=f"{k:064x}"),
+            provenance(gpu="A100"),
+        )
         for k, r in enumerate(sequence())
     ]
     assert failures(judge(pair(results=on_gpu))) == ""
     # `predicted` is not an exact arm.
     assert failures(judge(pair("predicted", result("predicted", 1, final_digest="de" * 32)))) == ""
+
+
+def test_virtual_cells_may_be_of_several_runs() -> None:
+    """Nothing was timed; a pair on that engine is completed cell by cell."""
+    virtual = [
+        Result.done(
+            cell(r.cell.arm, r.cell.repeat, label=Label.VIRTUAL),
+            measurement(r.cell.arm, padding_scale=None),
+            provenance(started=AN_HOUR_AGO) if r.cell.repeat else provenance(),
+        )
+        for r in sequence()
+    ]
+    assert failures(judge(pair(results=virtual))) == ""
+
+
+@pytest.mark.parametrize(("device", "judged"), [("cpu", True), ("cuda", False)])
+def test_bits_are_judged_wherever_no_gpu_computed_them(device: str, judged: bool) -> None:
+    """That the machine has one does not matter."""
+    records = [
+        Result.done(
+            on_device(r.cell.arm, r.cell.repeat, device),
+            measurement(r.cell.arm, **({"final_digest": "de" * 32} if r.cell.arm == "quality" else {})),
+            provenance(gpu="NVIDIA H200"),
+        )
+        for r in sequence()
+    ]
+    assert ("bit-identity" in failures(judge(pair(results=records)))) is judged

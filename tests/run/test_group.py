@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,21 @@ def test_a_policy_that_was_asked_for_is_kept_or_declined() -> None:
         check=True,
     )
     assert done.stdout.split() == [str(int(os.SCHED_RR)), "7"]
+
+
+def test_ranks_wait_for_rank_0_longer_than_a_collective_may_take() -> None:
+    """It renders test views for minutes where there are many; the others must not give up first."""
+    store = dist.HashStore()
+    store.set_timeout(timedelta(seconds=0.1))
+    groups = []
+    for rank in range(2):
+        group = Group.__new__(Group)
+        group.rank, group.ranks, group._store = rank, 2, store
+        groups.append(group)
+    waiting = threading.Thread(target=groups[1].judged, args=("record 1",))
+    waiting.start()
+    waiting.join(0.5)
+    assert waiting.is_alive()
+    groups[0].judged("record 1")
+    waiting.join(5)
+    assert not waiting.is_alive()

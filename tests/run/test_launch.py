@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from queue import SimpleQueue
 
+import psutil
 import pytest
 
 from harness.config import expand, load
@@ -68,3 +70,28 @@ def test_boards_of_killed_ranks_are_removed(tmp_path: Path, monkeypatch: pytest.
     with launch._no_stamps(spec):
         pass
     assert list(tmp_path.iterdir()) == [other]
+
+
+def test_what_a_killed_rank_started_ends_too(tmp_path: Path) -> None:
+    """A compiler, or git: it is in the rank's group, whose leader has gone."""
+    said = tmp_path / "pid"
+    start = "import os, subprocess; pid = subprocess.Popen(['sleep', '600']).pid; "
+    tell = f"open({str(said)!r}, 'w').write(str(pid)); os.kill(os.getpid(), 9)"
+    rank = subprocess.Popen([sys.executable, "-c", start + tell], start_new_session=True)
+    rank.wait()
+    pid = int(said.read_text())
+    assert psutil.pid_exists(pid)
+    with launch._ranks([rank]):
+        pass
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_only_objects_are_messages() -> None:
+    """A library of rank 0 may print a number, which is valid JSON."""
+    lines: SimpleQueue = SimpleQueue()
+    for line in ("5", "[1]", "words", '{"stage": "done"}'):
+        lines.put(line)
+    heard: list[dict] = []
+    assert launch._deliver(lines, heard.append)
+    assert heard == [{"stage": "done"}]

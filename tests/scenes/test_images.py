@@ -139,3 +139,12 @@ def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
 )
 def test_same_aspect(camera: tuple[int, int], image: tuple[int, int], same: bool) -> None:
     assert same_aspect(camera, image) == same
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP"])
+def test_damaged_exif_is_a_damaged_file(tmp_path: Path, format: str) -> None:
+    """Pillow decodes it with the pixels in some formats, and only when asked in others."""
+    file = tmp_path / f"a.{format.lower()}"
+    Image.new("RGB", (4, 3)).save(file, format, exif=b"Exif\0\0II*\0\xff\xff\xff")
+    with pytest.raises(InputError, match="cannot be decoded as an image"):
+        read_picture(file, (4, 3))

@@ -106,6 +106,19 @@ def test_a_wrong_word_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> N
     assert "absent.yaml cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["set: {seed: 2024-13-45}", "set: {seed: ["])
+def test_values_that_yaml_stumbles_over_are_named(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A date that is none raises ValueError there."""
+    (tmp_path / "tiny.yaml").write_text(text)
+    assert main(["run", str(tmp_path / "tiny.yaml"), "--dry-run", f"out={tmp_path}"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "tiny" in line or "2024" in line
+    assert main(["run", "smoke", "seed={", "--dry-run", f"out={tmp_path}"]) == 2
+    assert "seed={ cannot be read as a value" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in STUDIES.glob("*.yaml")))
 def test_committed_studies_expand(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODIN_DATA", str(tmp_path))  # paths are not looked at before a run

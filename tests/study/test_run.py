@@ -121,3 +121,37 @@ def test_a_dry_run_runs_nothing(engine: Engine, tmp_path: Path, capsys: pytest.C
     out = capsys.readouterr().out
     assert "3 of 3 pairs are to run" in out and "unknown for 12 cells" in out
     assert engine.ran == []
+
+
+def test_a_record_that_cannot_be_read_fails_its_pair_only(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path) == 0
+    version = next(iter(CellStore(tmp_path).results())).provenance.code_version
+    broken = engine.plan.pairs[1].ids(studies.MANIFEST, version)[0]
+    record = tmp_path / "cells" / broken / "result.json"
+    record.write_bytes(record.read_bytes()[:40])
+    (tmp_path / "cells" / engine.plan.pairs[2].ids(studies.MANIFEST, version)[0] / "result.json").unlink()
+    (tmp_path / "studies/tiny/table.parquet").unlink()
+    engine.ran = []
+    assert run(tmp_path) == 1
+    assert engine.ran == [2]
+    assert "is broken" in capsys.readouterr().err
+    assert (tmp_path / "studies/tiny/table.parquet").exists()
+    record.unlink()
+    assert run(tmp_path) == 0
+    assert engine.ran == [2, 1]
+
+
+def test_a_record_that_could_not_be_read_once_is_read_again(engine: Engine, tmp_path: Path, monkeypatch) -> None:
+    """A disk that did not answer, or another version of the code, must not make a cell failed for good."""
+    assert run(tmp_path) == 0
+    (tmp_path / "index.json").unlink(missing_ok=True)
+
+    def refused(path: Path) -> None:
+        raise InputError(f"Cannot read the record {path}: Input/output error.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.store.store.load_result", refused)
+        assert not all(state.done for state in pair_states(engine.plan))
+    assert all(state.done for state in pair_states(engine.plan))

@@ -53,6 +53,7 @@ def read_picture(file: Path, camera_size: Size) -> Picture:
         raw = file.read_bytes()
         image = Image.open(io.BytesIO(raw))
         image.load()
+        image.getexif()  # kept by the image; damaged, it raises as pixels do
     # Pillow's decoders raise OSError, ValueError, SyntaxError, struct.error and more on broken bytes.
     except Exception as error:
         # Pillow's own text for this one names an address in memory.
