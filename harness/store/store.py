@@ -95,8 +95,7 @@ class CellStore:
     def results(self) -> Iterator[Result]:
         """All records, in order of their ids. Raises InputError at the first that does not validate."""
         for path in sorted((self.root / "cells").glob(f"*/{RESULT}")):
-            with suppress(InputError):  # that a sibling cannot be read says nothing about this cell
-                yield load_result(path)
+            yield load_result(path)
 
     def state(self, cell_id: str) -> CellState:
         """What is known of a cell. Raises InputError on a record that does not validate."""
