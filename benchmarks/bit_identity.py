@@ -79,6 +79,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--arms", nargs="+", choices=EXACT, default=EXACT, help="at least two, to be compared")
     parser.add_argument("--out", type=Path, default=Path("runs/bit-identity"))
     given = parser.parse_args(arguments)
+    if len(set(given.arms)) < 2:
+        parser.error("--arms needs two arms: one has nothing to be compared with")
     for ranks in given.ranks:
         for optimizer in given.optimizers:
             sequence = [*UNTIMED, *EVENTS, *given.settings, *words(ranks, optimizer, given.arms)]

@@ -112,7 +112,7 @@ def check(store: CellStore, result: Result, steps: int, scene: str | None) -> Ch
         raise InputError(f"{workload.config.scene.path} is not the capture of cell {result.cell_id}.")
     recorded = np.array(step_seconds(read_steps(folder / STEPS)))[:steps]
     # Scopes are taken two steps ahead, so a shortened plan goes on for two steps more.
-    plan = _first(workload.plan(arm_named(result.cell.arm)), steps + AHEAD)
+    plan = workload.plan(arm_named(result.cell.arm)).first(steps + AHEAD)
     timeline = read_timeline(folder / TIMELINE)
     gaps = m.padding_scale is None
     keepers = [ReplayingKeeper(recorded_phases(timeline, rank, gaps=gaps), steps) for rank in range(m.ranks)]
@@ -184,19 +184,6 @@ def recorded_phases(timeline: pd.DataFrame, rank: int, *, gaps: bool) -> Recorde
             found[-1] = (step, name, seconds + gap)
         free = float(row["end"])
     return found
-
-
-def _first(plan: Plan, steps: int) -> Plan:
-    """The first steps of a plan."""
-    if steps >= plan.steps:
-        return plan
-    return replace(
-        plan,
-        units=plan.units[:steps],
-        region=plan.region[:steps],
-        mixed=plan.mixed[:steps],
-        blocking=plan.blocking[: steps - 1],
-    )
 
 
 def _step_times(executed: Sequence[Executed]) -> NDArray[np.float64]:

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from benchmarks.planner import timed
 from benchmarks.synthetic_tracks import KINDS, OBSERVATIONS, make_tracks
 from harness.scenes.colmap.binary import read_points
+from harness.scenes.colmap.kernels import HEAD, RECORD
 from odin.tracks import Tracks
 
-HEAD, ELEMENT = 51, 8  # bytes: id, position, colour, error and length of a track; image and keypoint
+ELEMENT = 8  # bytes of an element of a track: image and keypoint
 
 
 @njit(cache=True)
@@ -36,8 +37,8 @@ def _fill(offsets: NDArray[np.int64], views: NDArray[np.int32], position: NDArra
         low, high = offsets[track], offsets[track + 1]
         _put(out, at, track + 1, 8)
         out[at + 8 : at + 32] = position
-        _put(out, at + 43, high - low, 8)
-        at += HEAD
+        _put(out, at + HEAD, high - low, 8)
+        at += RECORD
         for place in range(low, high):
             _put(out, at, views[place] + 1, 4)
             _put(out, at + 4, place - low, 4)
@@ -53,7 +54,7 @@ def _put(out: NDArray, at: int, value: int, size: int) -> None:
 
 def write_points(path: Path, tracks: Tracks) -> None:
     """The tracks as a points3D.bin; all points lie at (1, 1, 1)."""
-    out = np.zeros(8 + HEAD * tracks.track_count + ELEMENT * len(tracks.views), np.uint8)
+    out = np.zeros(8 + RECORD * tracks.track_count + ELEMENT * len(tracks.views), np.uint8)
     out[:8] = np.array([tracks.track_count], "<u8").view(np.uint8)
     _fill(tracks.offsets, tracks.views, np.ones(3, "<f8").view(np.uint8), out)
     out.tofile(path)

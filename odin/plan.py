@@ -6,7 +6,7 @@ Legend: S steps, W ranks, U views per task unit (B_gpu), B = W·U views per step
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from typing import Final
 
@@ -88,6 +88,16 @@ class Plan:
     def views(self, step: int) -> NDArray[np.int32]:
         """All views of a step in unit order, [B]."""
         return self.units[step].reshape(-1)
+
+    def first(self, steps: int) -> Plan:
+        """The plan of its first `steps` steps, or of all where it has no more. steps: at least 1"""
+        return replace(
+            self,
+            units=self.units[:steps],
+            region=self.region[:steps],
+            mixed=self.mixed[:steps],
+            blocking=self.blocking[: steps - 1],
+        )
 
     def digest(self) -> str:
         """Hash of everything a run depends on; equal plans have equal digests on all ranks."""

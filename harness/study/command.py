@@ -38,7 +38,7 @@ def run_study(study: str, words: Sequence[str], *, dry_run: bool, refresh: bool)
         return 0
     plan.save()
     states = pair_states(plan)
-    return _run(plan, [s for s in states if not s.pair.skipped and (refresh or not s.done)], refresh=refresh)
+    return run_states(plan, [s for s in states if not s.pair.skipped and (refresh or not s.done)], refresh=refresh)
 
 
 def retry_study(path: Path) -> int:
@@ -47,7 +47,7 @@ def retry_study(path: Path) -> int:
     for plan in plans(path):
         failed = [state for state in pair_states(plan) if state.failed and not state.running]
         if failed:
-            code = max(code, _run(plan, failed, refresh=False))
+            code = max(code, run_states(plan, failed, refresh=False))
         else:
             print(f"{plan.name}: no cell has failed.")
     return code
@@ -78,7 +78,8 @@ def finish(plan: StudyPlan) -> list[PairState]:
     return states
 
 
-def _run(plan: StudyPlan, states: Sequence[PairState], *, refresh: bool) -> int:
+def run_states(plan: StudyPlan, states: Sequence[PairState], *, refresh: bool) -> int:
+    """Run pairs, then write and print the study; 1 if some pair could not be finished."""
     from harness.study.run import run_pairs
 
     if not states:

@@ -17,7 +17,7 @@ from harness.study.estimate import cost
 from harness.study.file import with_data
 from harness.study.plan import StudyPlan
 from harness.study.scale import Part, ScaleFile, load_scale
-from harness.study.states import PairState, counts, pair_states
+from harness.study.states import PairState, pair_states
 from odin.errors import InputError, OdinError
 
 PLACES = ("scale", "out", "only", "cluster")
@@ -119,8 +119,7 @@ def _plan(part: Part, asked: Asked) -> StudyPlan:
 
 
 def _study(part: Part, asked: Asked, refresh: bool) -> int:
-    from harness.study.command import finish
-    from harness.study.run import run_pairs
+    from harness.study.command import run_states
 
     if asked.cluster:
         words = [part.study, f"out={asked.out}", f"cluster={asked.cluster}", *asked.words]
@@ -132,9 +131,7 @@ def _study(part: Part, asked: Asked, refresh: bool) -> int:
         return 0
     share = len(states) / len(plan.pairs)
     print(f"\n{part.name}: {len(states)} pairs, {_minutes(part, share)}", file=sys.stderr, flush=True)
-    failures = run_pairs(plan, [state.pair for state in states], refresh=refresh)
-    failed = counts(finish(plan))["failed"] > 0
-    return int(failed or (refresh and bool(failures)))
+    return run_states(plan, states, refresh=refresh)
 
 
 def _benchmark(part: Part, asked: Asked, refresh: bool) -> int:

@@ -17,9 +17,9 @@ READ, KEEP, DATA = 0, 3, 1  # arguments of LLVM's prefetch
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # pragma: no cover - runs while numba compiles
-    """`prefetch(array, index)` inside a kernel, for a contiguous array [N] of any type; index below N is not checked.
+    """`prefetch(array, index)` inside a kernel, for a contiguous array [N] of any type and an index that nobody checks.
 
-    Nothing is read or written: results do not depend on it.
+    Nothing is read or written: results do not depend on it, and any address will do.
     """
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:

@@ -97,7 +97,7 @@ def _resumed(work: Workload) -> tuple[int, bool, bool]:
 def _scopes(work: Workload) -> tuple[int, int]:
     """A view's scope is taken one step before it is projected: it has to hold every row that is then drawn."""
     drawn, missed = [], []
-    plan = _first(work.plan(arm("quality")), FEW)
+    plan = work.plan(arm("quality")).first(FEW)
 
     def main(transport: Any) -> None:
         recipe: Any = work.recipe()
@@ -120,7 +120,7 @@ def _scopes(work: Workload) -> tuple[int, int]:
 
 
 def _ranks(work: Workload) -> tuple[float, list[int]]:
-    two = _first(work.plan(arm("barrier-planned")), FEW)
+    two = work.plan(arm("barrier-planned")).first(FEW)
     one = replace(two, units=two.units.reshape(FEW, 1, -1))
     losses, rows = zip(*(_trained(work, "barrier-planned", plan)[:2] for plan in (one, two)), strict=True)
     return float(np.max(np.abs(losses[0] - losses[1]) / losses[0])), list(rows)
@@ -130,16 +130,6 @@ def _psnr(work: Workload, recipe: Any) -> float:
     photos = {work.capture.cameras[i].name: work.capture.images[i] for i in work.capture.test}
     seen = render_views(recipe, work).items()
     return float(np.mean([view_quality(name, image, photos[name], with_ssim=False).psnr for name, image in seen]))
-
-
-def _first(plan: Plan, steps: int) -> Plan:
-    return replace(
-        plan,
-        units=plan.units[:steps],
-        region=plan.region[:steps],
-        mixed=plan.mixed[:steps],
-        blocking=plan.blocking[: steps - 1],
-    )
 
 
 def _trained(work: Workload, name: str, plan: Plan) -> tuple[NDArray[np.float64], int, Any]:

@@ -190,23 +190,12 @@ def test_scopes_contain_what_is_drawn(name: str) -> None:
             return project(view, rows, keeper)
 
         recipe.project = watched
-        Runtime(recipe, replace_steps(work.plan(arm("quality")), 12), arm("quality"), transport, Keeper()).run()
+        Runtime(recipe, work.plan(arm("quality")).first(12), arm("quality"), transport, Keeper()).run()
 
     run_ranks(RANKS, main)
     assert sum(looked) > 0
     assert sum(missed) == 0
     assert Inflation.none(1).shift[0] == 0.0
-
-
-def replace_steps(plan: Plan, steps: int) -> Plan:
-    """The first steps of a plan."""
-    return replace(
-        plan,
-        units=plan.units[:steps],
-        region=plan.region[:steps],
-        mixed=plan.mixed[:steps],
-        blocking=plan.blocking[: steps - 1],
-    )
 
 
 @each_way
@@ -230,7 +219,7 @@ def test_the_number_of_ranks_does_not_matter(name: str) -> None:
     """Two ranks with two views each, and one with four: sums in another order. Over 12 steps with a densification
     the number of rows is the same, losses agree to 1e-3 and parameters to 1e-2 of how far they moved."""
     work = workload(name, "dense")
-    two = replace_steps(work.plan(arm("barrier-planned")), 12)
+    two = work.plan(arm("barrier-planned")).first(12)
     one = replace(two, units=two.units.reshape(12, 1, -1))
     runs = [trained(work, "barrier-planned", plan) for plan in (one, two)]
     losses = [np.mean([[r.loss for r in runtime.records] for runtime in t.runtimes], axis=0) for t in runs]
