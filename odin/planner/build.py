@@ -66,6 +66,8 @@ def build_plan(
     _check(tracks, centres, order, regions, frusta)
     check_batch(tracks.view_count, ranks, views_per_unit, steps)
     shape = {"ranks": ranks, "views_per_unit": views_per_unit, "steps": steps, "seed": seed}
+    threads = threads or default_threads(tracks)
+    seen = observations_per_view(tracks, threads)
     used, note = usable_regions(regions, tracks.view_count, ranks * views_per_unit)
     if order == "random":
         used, note = 0, "asked for"
@@ -73,13 +75,12 @@ def build_plan(
     if used >= 2:
         search = order == "plan" and (tracks.view_count < ANNEAL_BELOW if anneal is None else anneal)
         proposals = PROPOSALS if search else 0
-        graph, made = _coupling_graph(tracks, frusta, setting, threads, every_edge=search)
+        graph, made = _coupling_graph(tracks, seen, frusta, setting, threads, every_edge=search)
         made["proposals"] = proposals
         taken = schedule_steps(graph, centres, regions=used, shuffled=order == "regions", proposals=proposals, **shape)
     else:
         used, made = 0, {"graph": "not built" if len(tracks.views) else "not built: no tracks"}
         taken = _random_steps(tracks.view_count, **shape)
-    seen = observations_per_view(tracks, threads or default_threads(tracks))
     return Plan(
         units=taken.units,
         region=taken.region,
@@ -113,7 +114,13 @@ def usable_regions(asked: int, train_count: int, batch: int) -> tuple[int, str]:
 
 
 def _coupling_graph(
-    tracks: Tracks, frusta: Frusta | None, name: str, threads: int | None, *, every_edge: bool
+    tracks: Tracks,
+    seen: NDArray[np.int64],
+    frusta: Frusta | None,
+    name: str,
+    threads: int,
+    *,
+    every_edge: bool,
 ) -> tuple[LocalityGraph, Record]:
     """The graph to schedule on, and its part of the provenance.
 
@@ -125,7 +132,7 @@ def _coupling_graph(
         setting = replace(setting, top_k=None)
     used: Record = {"setting": name, **{key: value or 0 for key, value in asdict(setting).items()}}
     if len(tracks.views):
-        graph, kind = locality_graph(tracks, threads=threads, **asdict(setting)), "tracks: Jaccard"
+        graph, kind = locality_graph(tracks, threads=threads, seen=seen, **asdict(setting)), "tracks: Jaccard"
     elif frusta is not None:
         graph, kind = frustum_graph(frusta, top_k=setting.top_k), "no tracks: frustum overlap"
     else:

@@ -110,8 +110,10 @@ def strongest(
     value = np.empty(1, np.float32)
     bits = value.view(np.uint32)
     ends = np.empty(2, np.int64)
-    for block in range(len(blocks)):
-        for view in range(blocks[block, 0], blocks[block, 1]):
+    # Downwards: where views near each other in the capture have ids near each other, as they mostly do, a list gets
+    # its strongest candidates first, and most others fall below its floor.
+    for block in range(len(blocks) - 1, -1, -1):
+        for view in range(blocks[block, 1] - 1, blocks[block, 0] - 1, -1):
             found = _meet(view, starts, table, inner, positions, shared, met)
             size, factor = sizes[view], scale[view]
             for at in range(found):
@@ -144,11 +146,11 @@ def strongest(
 
 @njit(nogil=True, cache=True)
 def merge_lists(
-    top: int, keys: NDArray, fill: NDArray, more: NDArray, more_fill: NDArray
+    top: int, lo: int, hi: int, keys: NDArray, fill: NDArray, more: NDArray, more_fill: NDArray
 ) -> None:  # pragma: no cover - compiled
-    """Append the candidates of another thread to the lists, cutting those that get full."""
+    """Append the candidates of another thread to the lists of views lo…hi-1, cutting those that get full."""
     room = len(keys) // len(fill)
-    for view in range(len(fill)):
+    for view in range(lo, hi):
         base = view * room
         for at in range(more_fill[view]):
             keys[base + fill[view]] = more[base + at]
@@ -159,10 +161,15 @@ def merge_lists(
 
 
 @njit(nogil=True, cache=True)
-def cut_lists(top: int, keys: NDArray, fill: NDArray, kept: NDArray) -> None:  # pragma: no cover - compiled
-    """Copy the k largest of each list into kept, uint64 [V, k], the least last where there are k; fill: how many."""
+def cut_lists(
+    top: int, lo: int, hi: int, keys: NDArray, fill: NDArray, kept: NDArray
+) -> None:  # pragma: no cover - compiled
+    """Copy the k largest of the lists of views lo…hi-1 into kept, uint64 [V, k], the least last where there are k.
+
+    fill: how many there are, afterwards
+    """
     room = len(keys) // len(fill)
-    for view in range(len(fill)):
+    for view in range(lo, hi):
         base = view * room
         if fill[view] >= top:
             _select(keys, base, fill[view], top)

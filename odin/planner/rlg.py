@@ -69,6 +69,7 @@ def locality_graph(
     track_cap: int | None = None,
     observations: int | None = None,
     threads: int | None = None,
+    seen: NDArray[np.int64] | None = None,
 ) -> LocalityGraph:
     """Graph of Jaccard similarities of the views' track sets (§4.1.1, eq. 1).
 
@@ -82,6 +83,7 @@ def locality_graph(
     observations: a view with more keeps about this many (that many in the mean), drawn by track, so that views
                keep the same tracks; None: all. Eq. 1 is then an estimate of itself. Drawn before the cap.
     threads:   None chooses by the amount of input; the graph does not depend on it
+    seen:      int64 [V], observations of each view (`observations_per_view`), where they have been counted already
 
     Time grows with the sum of squared track lengths, which the cap bounds; memory with the observations and,
     without top_k, the edges. Raises InputError for a bound below 1 or a negative `top_k`.
@@ -92,7 +94,7 @@ def locality_graph(
     if threads is not None and threads < 1:
         raise InputError(f"threads={threads}; use 1 or more, or None to choose by the amount of input.")
     threads = threads or default_threads(tracks)
-    rows = row_table(tracks, track_cap=track_cap, observations=observations, threads=threads)
+    rows = row_table(tracks, track_cap=track_cap, observations=observations, threads=threads, seen=seen)
     if top_k is None:
         return _from_sorted_pairs(*rows.pairs())
     top_k = min(top_k, max(tracks.view_count - 1, 0))

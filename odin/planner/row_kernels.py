@@ -20,7 +20,7 @@ MAX_VIEWS = 1 << 30
 AHEAD = 8  # rows that a count asks memory for before it comes to them
 SHORT = 24  # rows up to here are sorted by insertion
 
-_FIRST, _LAST = FIRST, LAST
+_FIRST, _LAST, _BOTH = FIRST, LAST, FIRST | LAST
 _GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
 
@@ -77,64 +77,55 @@ def _draw(row: NDArray[np.uint32], size: int, cap: int, seed: int) -> int:  # pr
 
 
 @njit(nogil=True, cache=True)
-def draw_tracks(
-    offsets: NDArray, views: NDArray, lo: int, hi: int, limit: NDArray, highest: int, lengths: NDArray, kept: NDArray
-) -> tuple[int, int]:  # pragma: no cover - compiled
-    """Observations of tracks lo…hi-1 whose view keeps the track, packed into lengths and kept; how many of each.
+def collect_rows(
+    offsets: NDArray, views: NDArray, lo: int, hi: int, limit: NDArray, highest: int, cap: int,
+    rows: NDArray, entries: NDArray,
+) -> int:  # fmt: skip  # pragma: no cover - compiled
+    """The rows of tracks lo…hi-1 one after another in `rows`, uint32, from 1 on; where they end.
 
-    limit: uint32 [V], the highest 32-bit hash of a track that a view keeps; highest: its maximum
+    A track of one kept view is written as a row too, with both flags: it makes none, but widens unions.
+
+    limit:   uint32 [V], the highest 32-bit hash of a track that a view keeps; of length 0: every view keeps all
+    highest: its maximum
+    cap:     most views of a row
+    rows:    room for two more than all observations of these tracks
+    entries: uint32 [V], entries of rows of two or more are added at their first view
+
+    Which views keep a track cannot be predicted, so nothing here branches on it: a track of which nothing is kept
+    marks a place that is written over, or an end that is marked already.
     """
-    tracks, entries = 0, np.uint64(0)
+    sampled, end = len(limit) > 0, np.uint64(1)
+    rows[0] = _LAST
     for track in range(lo, hi):
+        start, stop = np.uint64(offsets[track]), np.uint64(offsets[track + 1])
         drawn = np.uint32(mix(track) >> _S32)
-        if drawn > np.uint32(highest):
+        if start == stop or (sampled and drawn > np.uint32(highest)):
             continue
-        first = entries
-        for q in range(np.uint64(offsets[track]), np.uint64(offsets[track + 1])):
-            view = np.uint32(views[q])
-            kept[entries] = view
-            entries += np.uint64(drawn <= limit[view])  # no branch: which views keep a track cannot be predicted
-        if entries > first:
-            lengths[tracks] = entries - first
-            tracks += 1
-    return tracks, np.int64(entries)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _clean(offsets: NDArray, views: NDArray, track: int, cap: int, row: NDArray) -> int:  # pragma: no cover - compiled
-    """Fill `row` with a track's views: ascending, without repeats, at most `cap`; how many."""
-    lo, hi = np.uint64(offsets[track]), np.uint64(offsets[track + 1])
-    size, before, ordered = np.uint64(0), np.int64(-1), True
-    for q in range(lo, hi):
-        view = np.uint32(views[q])
-        ordered &= np.int64(view) > before
-        before = np.int64(view)
-        row[size] = view
-        size += np.uint64(1)
-    count = np.int64(size)
-    if not ordered:
-        count = _sorted_distinct(row, count)
-    if count > cap:
-        count = _draw(row, count, cap, track)
-    return count
-
-
-@njit(nogil=True, cache=True)
-def measure_rows(
-    offsets: NDArray, views: NDArray, lo: int, hi: int, longest: int, cap: int,
-    degree: NDArray, entries: NDArray,
-) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Tracks lo…hi-1: add kept observations to `degree` and entries of rows to their first view in `entries` [V].
-
-    A track of one kept view counts in the degree (it widens unions) and makes no row.
-    """
-    row = np.empty(longest + 1, np.uint32)
-    for track in range(lo, hi):
-        count = _clean(offsets, views, track, cap, row)
-        for at in range(np.uint64(count)):
-            degree[row[at]] += 1
-        if count > 1:
-            entries[row[0]] += count
+        first, least, falls = end, np.uint32(0), np.uint32(0)
+        if sampled:
+            for q in range(start, stop):
+                view = np.uint32(views[q])
+                falls += np.uint32(view < least)
+                least = view + np.uint32(1)
+                rows[end] = view
+                end += np.uint64(drawn <= limit[view])
+        else:
+            for q in range(start, stop):
+                view = np.uint32(views[q])
+                falls += np.uint32(view < least)
+                least = view + np.uint32(1)
+                rows[end] = view
+                end += np.uint64(1)
+        count = np.int64(end - first)
+        if falls and count > 1:
+            count = _sorted_distinct(rows[first:end], count)
+        if count > cap:
+            count = _draw(rows[first:end], count, cap, track)
+        end = first + np.uint64(count)
+        entries[rows[first]] += np.uint32(count if count > 1 else 0)
+        rows[first] |= _FIRST
+        rows[end - np.uint64(1)] |= _LAST
+    return np.int64(end)
 
 
 @njit(nogil=True, cache=True)
@@ -153,22 +144,27 @@ def starts_from_counts(counts: NDArray[np.int64], starts: NDArray[np.int64]) -> 
 
 @njit(nogil=True, cache=True)
 def place_rows(
-    offsets: NDArray, views: NDArray, lo: int, hi: int, longest: int, cap: int, shift: int, at_bucket: NDArray,
-    table: NDArray,
-) -> None:  # fmt: skip  # pragma: no cover - compiled
-    """Write the rows of tracks lo…hi-1 into `table` [N], each from at_bucket[first view >> shift] on, which moves."""
-    row = np.empty(longest + 1, np.uint32)
-    for track in range(lo, hi):
-        count = _clean(offsets, views, track, cap, row)
-        if count < 2:
+    rows: NDArray, shift: int, at_bucket: NDArray, degree: NDArray, table: NDArray
+) -> None:  # pragma: no cover - compiled
+    """Write rows, as `collect_rows` leaves them from 1 on, into `table` [N]: each to its bucket, first view >> shift.
+
+    at_bucket: where the next row of a bucket goes, which moves
+    Adds every entry, also of rows of one view, which are left out, to its view's degree, int64 [V].
+    """
+    bucket, to = np.uint32(0), np.uint64(0)
+    for p in range(np.uint64(len(rows))):
+        entry = rows[p]
+        view = entry & VIEW
+        degree[view] += 1
+        if entry >= _BOTH:
             continue
-        bucket = row[0] >> np.uint32(shift)
-        base = np.uint64(at_bucket[bucket])
-        at_bucket[bucket] += count
-        row[0] |= _FIRST
-        row[count - 1] |= _LAST
-        for at in range(np.uint64(count)):
-            table[base + at] = row[at]
+        if entry & _FIRST:
+            bucket = view >> np.uint32(shift)
+            to = np.uint64(at_bucket[bucket])
+        table[to] = entry
+        to += np.uint64(1)
+        if entry >= _LAST:
+            at_bucket[bucket] = to
 
 
 @njit(nogil=True, cache=True)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,15 @@ from numpy.typing import NDArray
 from odin.errors import InputError
 from odin.planner import count_kernels as count
 from odin.planner import row_kernels as kernels
+from odin.planner.pieces import Pieces
 from odin.tracks import Tracks
 
 # One thread below: starting and merging costs more than it saves (about 10,000 views of 100 observations).
 OBSERVATIONS_PER_THREAD = 1_000_000
 MOST_THREADS = 2  # plans are made on every rank of a node at once
-SPARE = 16  # of a list of candidates beyond twice what is kept of it
+SPARE = 4
 BUCKETS = 512  # that rows are written to at a time
-TRACKS_AT_ONCE = 1 << 17  # of a sample: bounds what is allocated for tracks that are then left out
-BLOCKS = 64  # of views per thread: coupling varies along a capture, so threads take turns
+BLOCKS = 4  # of views per thread: coupling varies along a capture, so threads take turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +68,16 @@ class RowTable:
             count.strongest(mine, *self._for_counting(), self.sizes, self.scale, top_k, *lists[part])
 
         in_threads(work, threads)
-        for more in lists[1:]:
-            count.merge_lists(top_k, *lists[0], *more)
         kept = np.empty((views, top_k), np.uint64)
-        count.cut_lists(top_k, *lists[0], kept)
+        ranges = np.linspace(0, views, threads + 1).astype(np.int64)
+
+        def merge(part: int) -> None:
+            mine = (top_k, ranges[part], ranges[part + 1])
+            for more in lists[1:]:
+                count.merge_lists(*mine, *lists[0], *more)
+            count.cut_lists(*mine, *lists[0], kept)
+
+        in_threads(merge, threads)
         return kept, lists[0][1]
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
@@ -109,41 +116,69 @@ def observations_per_view(tracks: Tracks, threads: int) -> NDArray[np.int64]:
     return seen.sum(axis=0)
 
 
-def row_table(tracks: Tracks, *, track_cap: int | None, observations: int | None, threads: int) -> RowTable:
+def row_table(
+    tracks: Tracks,
+    *,
+    track_cap: int | None,
+    observations: int | None,
+    threads: int,
+    seen: NDArray[np.int64] | None = None,
+) -> RowTable:
     """Clean, sample, cap and sort the tracks into rows; see `locality_graph` for the rules."""
     if tracks.view_count > kernels.MAX_VIEWS or len(tracks.views) >= 1 << 32:
         raise InputError(
             f"The planner handles up to {kernels.MAX_VIEWS} views and 2³² observations; there are "
             f"{tracks.view_count} and {len(tracks.views)}. Split the capture."
         )
-    tracks, scale = _drawn(tracks, observations, threads)
-    degree, entries = np.zeros((2, threads, tracks.view_count), np.int64)
+    if observations is not None and seen is None:
+        seen = observations_per_view(tracks, threads)
+    limit, scale = _sampling(tracks.view_count, seen, observations)
+    cap = max(len(tracks.views), 1) if track_cap is None else track_cap
     bounds = np.linspace(0, tracks.track_count, threads + 1).astype(np.int64)
-    longest = int(np.diff(tracks.offsets).max(initial=0))
-    cap = longest if track_cap is None else track_cap
+    parts = [Pieces(tracks=tracks, limit=limit, cap=cap, lo=lo, hi=hi) for lo, hi in pairwise(bounds.tolist())]
+    table, starts, sizes = _sorted_rows(parts, tracks.view_count)
+    inner, positions = _inner(table, starts, threads)
+    return RowTable(starts=starts, table=table, inner=inner, positions=positions, sizes=sizes * scale, scale=scale)
 
-    def over_tracks(part: int) -> tuple:
-        return tracks.offsets, tracks.views, bounds[part], bounds[part + 1], longest, cap
 
-    in_threads(lambda part: kernels.measure_rows(*over_tracks(part), degree[part], entries[part]), threads)
+def _sampling(
+    views: int, seen: NDArray[np.int64] | None, observations: int | None
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """The highest 32-bit hash of a track that each view keeps, so that about `observations` of a view that has more
+    are left (uint32 [V]; [0] where nothing is left out), and from its sample to its tracks the factor, float64 [V].
+    """
+    if observations is None or seen is None or seen.max(initial=0) <= observations:
+        return np.empty(0, np.uint32), np.ones(views)
+    share = np.ceil(observations / np.maximum(seen, observations) * 2.0**32)
+    return (share - 1).astype(np.uint32), 2.0**32 / share
+
+
+def _sorted_rows(parts: list[Pieces], views: int) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+    """The table of rows of two views and more by first view, its starts [V+1], and the entries of each view [V].
+
+    parts: of each thread
+    """
+    threads = len(parts)
+    entries, degree = np.zeros((2, threads, views), np.int64)
+
+    def measure(part: int) -> None:
+        entries[part] = parts[part].count()
+
+    in_threads(measure, threads)
     starts = np.concatenate([[0], np.cumsum(entries.sum(axis=0))]).astype(np.int64)
-    shift = max(tracks.view_count // BUCKETS, 0).bit_length()
-    coarse = (
-        np.add.reduceat(entries, np.arange(0, tracks.view_count, 1 << shift), axis=1) if len(starts) > 1 else entries
-    )
+    shift = (views // BUCKETS).bit_length()
+    coarse = np.add.reduceat(entries, np.arange(0, views, 1 << shift), axis=1) if views else entries
     table = np.empty(kernels.starts_from_counts(coarse, np.empty(coarse.shape[1] + 1, np.int64)), np.uint32)
-    in_threads(lambda part: kernels.place_rows(*over_tracks(part), shift, coarse[part], table), threads)
+
+    def place(part: int) -> None:
+        for rows in parts[part].rows():
+            kernels.place_rows(rows, shift, coarse[part], degree[part], table)
+            del rows  # before the next ones are collected
+
+    in_threads(place, threads)
     if shift:
         in_threads(lambda part: kernels.settle_rows(table, starts, shift, part, threads), threads)
-    inner, positions = _inner(table, starts, threads)
-    return RowTable(
-        starts=starts,
-        table=table,
-        inner=inner,
-        positions=positions,
-        sizes=degree.sum(axis=0) * scale,
-        scale=scale,
-    )
+    return table, starts, degree.sum(axis=0)
 
 
 def _inner(
@@ -159,33 +194,3 @@ def _inner(
         lambda part: kernels.place_inner(table, bounds[part], bounds[part + 1], counts[part], positions), threads
     )
     return inner, positions
-
-
-def _drawn(tracks: Tracks, observations: int | None, threads: int) -> tuple[Tracks, NDArray[np.float64]]:
-    """About `observations` of each view that has more, and from its sample to its tracks the factor, float64 [V]."""
-    whole = np.ones(tracks.view_count)
-    if observations is None:
-        return tracks, whole
-    degree = observations_per_view(tracks, threads)
-    if degree.max(initial=0) <= observations:
-        return tracks, whole
-    share = np.ceil(observations / np.maximum(degree, observations) * 2.0**32)
-    limit = (share - 1).astype(np.uint32)
-    highest = int(limit.max())
-    blocks = np.append(np.arange(0, tracks.track_count, TRACKS_AT_ONCE), tracks.track_count)
-    found: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = [(blocks[:0], tracks.views[:0])] * (len(blocks) - 1)
-
-    def work(part: int) -> None:
-        lengths = np.empty(min(TRACKS_AT_ONCE, tracks.track_count), np.int64)
-        # One more: the place of an observation that is not kept is written and then written again.
-        kept = np.empty(np.diff(tracks.offsets[blocks]).max() + 1, np.int32)
-        for block in range(part, len(found), threads):
-            lo, hi = int(blocks[block]), int(blocks[block + 1])
-            rows, entries = kernels.draw_tracks(tracks.offsets, tracks.views, lo, hi, limit, highest, lengths, kept)
-            found[block] = lengths[:rows].copy(), kept[:entries].copy()
-
-    in_threads(work, threads)
-    lengths = np.concatenate([part[0] for part in found])
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    views = np.concatenate([part[1] for part in found])
-    return Tracks(offsets=offsets, views=views, view_count=tracks.view_count), 2.0**32 / share

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odin.errors import InputError
-from odin.planner import SETTINGS, LocalityGraph, graph_from_pairs, graph_setting, locality_graph, rows
+from odin.planner import SETTINGS, LocalityGraph, graph_from_pairs, graph_setting, locality_graph, pieces, rows
 from odin.planner.row_kernels import VIEW
 from odin.planner.rows import row_table
 from odin.tracks import Tracks
@@ -90,6 +90,22 @@ def test_rows_that_pass_through_buckets_end_in_the_same_place(
     passed = row_table(tracks, **shape)
     for name in ("starts", "table", "inner", "positions"):
         assert np.array_equal(getattr(direct, name), getattr(passed, name))
+
+
+@pytest.mark.parametrize("piece", [1, 50, 400])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_are_collected_twice_to_save_memory_are_the_same(
+    piece: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1,200 observations, a thread holds the rows of its first piece, or of the first few."""
+    rng = np.random.default_rng(0)
+    tracks = tracks_from([rng.integers(0, 61, rng.integers(0, 9)).tolist() for _ in range(300)], 61)
+    shape = {"track_cap": 5, "observations": 12, "threads": threads}
+    held = row_table(tracks, **shape)
+    monkeypatch.setattr(pieces, "PIECE", piece)
+    twice = row_table(tracks, **shape)
+    for name in ("starts", "table", "inner", "positions", "sizes"):
+        assert np.array_equal(getattr(held, name), getattr(twice, name))
 
 
 def test_a_sample_that_holds_everything_is_exact() -> None:
