@@ -5,6 +5,7 @@
     odin-bench reproduce headline --dry-run                          what would run, and every key
     odin-bench reproduce all scale=smoke                             every table and figure of the paper
     odin-bench predict scene=PATH cluster=rtx4090-pcie4              what Odin would do for this scene there
+    odin-bench train scene=PATH arms=quality                         one arm, with checkpoints; again: it goes on
     odin-bench run smoke seed=0,1                                    what is missing of a study, pair by pair
     odin-bench status runs                                           states of its cells; retry: what has failed
     odin-bench report runs                                           tables and report.html, from the records
@@ -69,6 +70,8 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.command("reproduce")(ends_in_exit(_reproduce))
+    app.command("train")(ends_in_exit(_train))
+    app.command("evaluate")(ends_in_exit(_evaluate))
     app.command("run")(ends_in_exit(_run_study))
     app.command("status")(ends_in_exit(_status))
     app.command("retry")(ends_in_exit(_retry))
@@ -122,6 +125,30 @@ def _reproduce(
     for line in committed_lines():
         print(line)
     return code
+
+
+def _train(
+    words: Words = None,
+    every: Annotated[int, typer.Option("--every", help="Steps from checkpoint to checkpoint.")] = 50,
+    stop: Annotated[int | None, typer.Option("--stop", help="End at this checkpoint, as if time had run out.")] = None,
+) -> int:
+    """Train one arm with checkpoints, untimed. The same command again goes on from the newest one, to the same bits.
+
+    Words as in reproduce, with one arm: scene=PATH images=images_4 arms=quality ranks=2 steps=300. Writes log.csv,
+    model.ply and result.json below OUT/train. Checkpoints are flushes: another --every is another training.
+    """
+    from harness.train.command import train
+
+    return train(words or [], every=every, stop=stop)
+
+
+def _evaluate(
+    path: Annotated[Path, typer.Argument(help="Folder of a training, as odin-bench train printed it.")],
+) -> int:
+    """Judge the newest checkpoint of a training on one rank, also one of shards that several ranks wrote."""
+    from harness.train.command import evaluate
+
+    return evaluate(path)
 
 
 def _run_study(

@@ -9,6 +9,7 @@ from harness.run.execute import runtime_of
 from harness.run.workload import Workload
 from odin.arms import Arm
 from odin.comm.transport import Transport
+from odin.errors import InputError
 from odin.keeper import Keeper
 from odin.plan import Plan
 from odin.publication.knowledge import Knowledge
@@ -63,11 +64,22 @@ def require_fit(path: Path, checkpoint: Checkpoint, recipe: GaussianSplatting, p
     )
 
 
+def require_own(path: Path, header: Header, workload: Workload) -> None:
+    """Raise InputError when a checkpoint is of another pipeline or scene than the one to be evaluated."""
+    own = workload.config.pipeline.name, workload.capture.manifest
+    if (header.pipeline, header.manifest) != own:
+        raise InputError(
+            f"Checkpoint {path} is of pipeline {header.pipeline} and scene {header.manifest[:16]}…, not of {own[0]} "
+            f"and {own[1][:16]}…. Evaluate it with the scene that it was trained on."
+        )
+
+
 def saver(workload: Workload, runtime: Runtime, plan: Plan, every: int, path: Path) -> Callable[[StepRecord], None]:
-    """An `on_step` that writes a checkpoint after every `every`-th step. Every rank calls it, rank 0 writes."""
+    """An `on_step` that writes a checkpoint after every `every`-th step and the last. Every rank calls it, rank 0
+    writes."""
 
     def on_step(record: StepRecord) -> None:
-        if (record.step + 1) % every == 0 and record.step + 1 < plan.steps:
+        if (record.step + 1) % every == 0 or record.step + 1 == plan.steps:
             checkpoint = _gather(workload, runtime, plan, record.step + 1)
             if runtime.transport.rank == 0:
                 save(path, checkpoint)

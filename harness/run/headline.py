@@ -123,11 +123,11 @@ def run_cells(
             return list(ids)
         for cell_id in ids:
             sweep(store.path(cell_id))
-        folder = _scratch(store)
+        folder = scratch(store)
         spec = RunSpec(config=config, cells=tuple((c.arm, c.repeat) for c in cells), folder=folder.resolve())
         started, finished = now(), dict[int, str]()
         with Progress(len(cells) * config.scale.steps, "warm-up") as progress:
-            teller = _Teller(progress, config.scale.steps, finished)
+            teller = Teller(progress, config.scale.steps, finished)
             try:
                 launch(spec, teller, starter)
                 _require_all(cells, finished, folder)
@@ -151,7 +151,7 @@ def _require_all(cells: Sequence[Cell], finished: Mapping[int, str], folder: Pat
         )
 
 
-def _scratch(store: CellStore) -> Path:
+def scratch(store: CellStore) -> Path:
     """A fresh folder for one run. Raises RunError where it cannot be made."""
     folder = store.root / "scratch" / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
     try:
@@ -187,7 +187,7 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-class _Teller:
+class Teller:
     """Turns rank 0's messages into progress."""
 
     def __init__(self, progress: Progress, steps: int, finished: dict[int, str]) -> None:
@@ -203,6 +203,8 @@ class _Teller:
         elif stage == "step":
             done = message["index"] * self._steps + message["done"]
             self._progress.update(done, f"loss {message['loss']:.4f}")
+        elif stage == "resumed" and message["step"]:
+            print(f"resumed after {message['step']} steps", file=sys.stderr, flush=True)
         elif stage == "done":
             self._finished[message["index"]] = message["cell_id"]
         elif stage in {"compile", "warm-up", "calibrated", "overrun", "more padding"}:

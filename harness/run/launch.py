@@ -224,8 +224,7 @@ def _patience(spec: RunSpec, reached: _Reached) -> float:
 
 
 def _start(spec: RunSpec, rank: int) -> subprocess.Popen:
-    engine = "harness.run.virtual" if spec.config.engine.virtual else "harness.run.worker"
-    command = [sys.executable, "-m", "harness.run.rank", engine, str(spec.path), str(rank)]
+    command = [sys.executable, "-m", "harness.run.rank", spec.ranks_run, str(spec.path), str(rank)]
     own = {SUPERVISOR: str(os.getpid())} | ({} if "GLOO_SOCKET_IFNAME" in os.environ else {"GLOO_SOCKET_IFNAME": "lo"})
     with spec.log(rank).open("wb") as log:
         return subprocess.Popen(

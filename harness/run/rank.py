@@ -1,12 +1,13 @@
 """A rank process before anything heavy is imported: tied to its supervisor, and able to say where it is.
 
-python -m harness.run.rank ENGINE SPEC.json RANK
+python -m harness.run.rank MODULE SPEC.json RANK
 """
 
 from __future__ import annotations
 
 import ctypes
 import faulthandler
+import importlib
 import os
 import signal
 import sys
@@ -42,17 +43,13 @@ def _watch(supervisor: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the rank of an engine, `harness.run.worker` or `harness.run.virtual`; its exit code."""
-    engine, *rest = arguments
+    """Run a rank by the module that `RunSpec.ranks_run` names, as `harness.run.worker`; its exit code."""
+    module, *rest = arguments
     show_stacks()
     supervisor = os.environ.pop(SUPERVISOR, "")
     if supervisor:
         tie(int(supervisor))
-    if engine == "harness.run.virtual":
-        from harness.run.virtual import main as run
-    else:
-        from harness.run.worker import main as run
-    return run(rest)
+    return importlib.import_module(module).main(rest)
 
 
 if __name__ == "__main__":

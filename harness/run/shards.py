@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.run.checkpoints import require_fit
+from harness.run.checkpoints import require_fit, require_own
 from harness.run.workload import Workload
 from odin.arms import Arm
 from odin.comm.transport import ExchangeTransport
@@ -94,12 +94,13 @@ def start_or_resume_shard(
 def shard_saver(
     workload: Workload, runtime: MixedRuntime, plan: Plan, every: int, folder: Path
 ) -> Callable[[StepRecord], None]:
-    """An `on_step` that writes a checkpoint after every `every`-th step and removes older ones. Every rank calls it."""
+    """An `on_step` that writes a checkpoint after every `every`-th step and the last, and removes older ones. Every
+    rank calls it."""
     transport = runtime.transport
 
     def on_step(record: StepRecord) -> None:
         step = record.step + 1
-        if step % every or step == plan.steps:
+        if step % every and step < plan.steps:
             return
         target = folder / f"step-{step:06d}"
         target.mkdir(parents=True, exist_ok=True)
@@ -138,21 +139,16 @@ def merged(source: Path) -> Checkpoint:
     )
 
 
-def restored(workload: Workload, source: Path) -> GrendelSplatting:
-    """The whole model of a checkpoint of shards on one rank, however many wrote it, for evaluation.
+def restored(workload: Workload, source: Path) -> tuple[GrendelSplatting, int]:
+    """The whole model of a checkpoint of shards on one rank, however many wrote it, for evaluation, and its step.
 
     Raises InputError where a shard is missing or damaged, or the checkpoint is of another scene or pipeline.
     """
     whole, recipe = merged(source), workload.recipe()
     assert isinstance(recipe, GrendelSplatting)
-    own = workload.config.pipeline.name, workload.capture.manifest
-    if (whole.header.pipeline, whole.header.manifest) != own:
-        raise InputError(
-            f"Checkpoint {source} is of pipeline {whole.header.pipeline} and scene {whole.header.manifest[:16]}…, not "
-            f"of {own[0]} and {own[1][:16]}…. Evaluate it with the scene that it was trained on."
-        )
+    require_own(source, whole.header, workload)
     recipe.restore(whole, first_rank=True)
-    return recipe
+    return recipe, whole.header.next_step
 
 
 def _owner_files(source: Path) -> list[Path]:

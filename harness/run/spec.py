@@ -20,6 +20,7 @@ class RunSpec:
     folder:  scratch folder of this run: rendezvous file, per-rank frames, logs; every node of the ranks sees it
     nodes:   hosts that the ranks lie on, equally many on each, in rank order
     meeting: ADDRESS:PORT of the store at which the ranks meet; without a port it is the rendezvous file
+    module:  what the ranks run; "" for the cells, as the engine does
     """
 
     config: Config
@@ -27,6 +28,12 @@ class RunSpec:
     folder: Path
     nodes: int = 1
     meeting: str = ""
+    module: str = ""
+
+    @property
+    def ranks_run(self) -> str:
+        """The module whose `main` each rank calls."""
+        return self.module or ("harness.run.virtual" if self.config.engine.virtual else "harness.run.worker")
 
     @property
     def rendezvous(self) -> Path:
@@ -59,7 +66,7 @@ class RunSpec:
     def save(self) -> None:
         """Write it to `path`."""
         data: dict[str, Any] = {"config": {**resolved(self.config), "out": self.config.out}, "cells": self.cells}
-        data |= {"nodes": self.nodes, "meeting": self.meeting}
+        data |= {"nodes": self.nodes, "meeting": self.meeting, "module": self.module}
         self.path.write_text(json.dumps(data), encoding="utf-8")
 
     @classmethod
@@ -68,4 +75,5 @@ class RunSpec:
         data = json.loads(path.read_text(encoding="utf-8"))
         cells = tuple((arm, repeat) for arm, repeat in data["cells"])
         config = build(Config, data["config"])
-        return cls(config=config, cells=cells, folder=path.parent, nodes=data["nodes"], meeting=data["meeting"])
+        more = {key: data[key] for key in ("nodes", "meeting", "module")}
+        return cls(config=config, cells=cells, folder=path.parent, **more)

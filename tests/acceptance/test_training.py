@@ -155,7 +155,7 @@ def test_a8_shards_of_two_ranks_are_the_same_model_on_one(tmp_path: Path) -> Non
     run_threads(2, UNSHAPED, rank)
     source = newest(tmp_path / "shards")
     assert source is not None and source.name == "step-000008"
-    model, whole = restored(one, source), found[0][1]
+    (model, _), whole = restored(one, source), found[0][1]
     assert len(model.table) == len(whole.table) == sum(rows for rows, _ in found.values())
     assert len(model.table) != 270, "nothing was densified"
     there, here = quality(whole, two), quality(model, one)

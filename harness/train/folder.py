@@ -1,0 +1,111 @@
+"""The folder of a training: settings, log, checkpoints, model and result; everything in it is replaced whole (D§5).
+
+settings.json      the configuration, as given, and the versions of the code that trained
+log.csv            a line per step, over all invocations
+checkpoint.npz     newest state of a replicated pipeline, or step-000060/ with a file for each owner
+model.ply          the final model
+result.json        quality, primitives and digest of it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from harness.config import Config, resolved
+from harness.config.convert import build
+from harness.config.resolve import identity
+from harness.run.shards import newest
+from harness.store.files import read_json, write_text
+from harness.store.identity import code_version
+from odin.errors import InputError
+
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True)
+class TrainingFolder:
+    """Where one training keeps what it has."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, config: Config, every: int, name: str) -> TrainingFolder:
+        """Below `out`, by scene, pipeline and arm, and a hash of all settings that a bit depends on: the same command
+        finds it again. name: of the scene."""
+        whole = json.dumps({"config": identity(config), "scene": config.scene.path, "every": every})
+        words = [name, config.pipeline.name, *config.study.arms]
+        short = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")[:_LONGEST_NAME]
+        return cls(Path(config.out) / "train" / f"{short}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}")
+
+    @property
+    def log(self) -> Path:
+        """A line per step."""
+        return self.path / "log.csv"
+
+    @property
+    def model(self) -> Path:
+        """The final model."""
+        return self.path / "model.ply"
+
+    @property
+    def result(self) -> Path:
+        """Quality of the final model; it is there when training has ended."""
+        return self.path / "result.json"
+
+    @property
+    def settings(self) -> Path:
+        """What is trained."""
+        return self.path / "settings.json"
+
+    def checkpoints(self, *, sharded: bool) -> Path:
+        """What checkpoints are written to: a file, or the folder of folders of shards."""
+        return self.path if sharded else self.path / "checkpoint.npz"
+
+    def checkpoint(self) -> Path | None:
+        """The newest checkpoint, or None."""
+        replicated = self.checkpoints(sharded=False)
+        return replicated if replicated.exists() else newest(self.path)
+
+    def lock(self) -> FileLock:
+        """Held while it is trained."""
+        return FileLock(self.path.with_suffix(".lock"))
+
+    def begin(self, config: Config, every: int) -> list[str]:
+        """Write the settings; the versions of the code that have trained before this one, oldest first."""
+        before = self._document()["code_versions"] if self.settings.exists() else []
+        others = [version for version in before if version != code_version()]
+        data = {"config": {**resolved(config), "out": config.out}, "every": every}
+        write_text(self.settings, json.dumps({**data, "code_versions": [*others, code_version()]}, indent=1) + "\n")
+        return others
+
+    def config(self) -> Config:
+        """What is trained. Raises InputError where this is not the folder of a training."""
+        return build(Config, self._document()["config"])
+
+    def finished(self) -> dict[str, Any] | None:
+        """What `result.json` holds; None before the end."""
+        if not self.result.exists():
+            return None
+        return self._read(self.result, ("step", "primitives", "quality", "state"))
+
+    def _document(self) -> dict[str, Any]:
+        return self._read(self.settings, ("config", "every", "code_versions"))
+
+    def _read(self, path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+        try:
+            data = read_json(path)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{path} cannot be read ({error}). Name the folder of a training as `odin-bench train` has printed it, "
+                "or train again with another out=FOLDER."
+            ) from error
+        if not isinstance(data, dict) or any(key not in data for key in keys):
+            raise InputError(f"{path} is not what `odin-bench train` writes. Train again with another out=FOLDER.")
+        return data
