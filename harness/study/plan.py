@@ -5,7 +5,7 @@ Below the folder of records:
     studies/<study>/plan.json        pairs and their resolved configs, as last asked for
     studies/<study>/table.*          one row per cell, from the records
     studies/<study>/failed/<pair>    why a pair could not be started
-    studies/manifests/<scene>        manifest of a scene that was loaded once
+    studies/manifests/<scene>        manifest of a scene that was loaded once, and a stamp of its files then
 """
 
 from __future__ import annotations
@@ -58,6 +58,15 @@ class PlannedPair:
     def scene(self) -> str:
         """A name for what the manifest is of."""
         return hashlib.sha256(canonical_json(self.settings["scene"]).encode()).hexdigest()[:16]
+
+    def stamp(self) -> str:
+        """A hash of names, sizes and times of all files of the scene's photos and model; empty where there are none, as
+        of a procedural scene. It says in milliseconds that nothing has changed, which a manifest says in seconds."""
+        root = Path(str(self.settings["scene"]["path"]))
+        below = (root / str(self.settings["scene"]["images"]), root / "sparse")
+        files = sorted(path for folder in below for path in folder.rglob("*") if path.is_file())
+        seen = [(str(path.relative_to(root)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        return hashlib.sha256(repr(seen).encode()).hexdigest()[:16] if seen else ""
 
     def config(self, out: Path) -> Config:
         """The typed config, with records going to `out`."""
@@ -134,15 +143,30 @@ class StudyPlan:
 
     def manifest(self, pair: PlannedPair) -> str | None:
         """The manifest of a pair's scene, if it was ever loaded."""
-        try:
-            return (self.out / "studies" / "manifests" / pair.scene).read_text(encoding="utf-8").strip() or None
-        except OSError:
-            return None
+        return self._kept(pair)[0]
 
-    def keep_manifest(self, pair: PlannedPair, manifest: str) -> None:
-        """Remember it for `status`. Raises RunError when the disk refuses."""
-        if self.manifest(pair) != manifest:
-            write_text(self.out / "studies" / "manifests" / pair.scene, manifest + "\n")
+    def changed(self, pair: PlannedPair) -> bool:
+        """Whether files of the pair's scene have been changed, added or removed since it was last loaded: what was
+        recorded may be of another scene."""
+        _, stamp = self._kept(pair)
+        return stamp is not None and bool(now := pair.stamp()) and stamp != now
+
+    def keep_manifest(self, pair: PlannedPair, manifest: str, stamp: str) -> None:
+        """Remember it for `status`, with the pair's `stamp` from before it was loaded. Raises RunError when the disk
+        refuses."""
+        if self._kept(pair) != (manifest, stamp):
+            write_text(self._manifest_file(pair), f"{manifest}\n{stamp}\n")
+
+    def _manifest_file(self, pair: PlannedPair) -> Path:
+        return self.out / "studies" / "manifests" / pair.scene
+
+    def _kept(self, pair: PlannedPair) -> tuple[str | None, str | None]:
+        """Manifest and stamp; stamps came later than published results."""
+        try:
+            lines = self._manifest_file(pair).read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return None, None
+        return (lines[0].strip() or None) if lines else None, lines[1] if len(lines) > 1 else None
 
     def note(self, pair: PlannedPair) -> Path:
         """Where the reason lies why a pair could not be started."""

@@ -43,8 +43,9 @@ def run_pair(plan: StudyPlan, pair: PlannedPair, *, refresh: bool = False, start
     store, cells = CellStore(Path(config.out)), expand(config)
     try:
         with refusals_recorded(config, cells, store):
+            stamp = pair.stamp()
             ids, manifest = identify(config, cells)
-        plan.keep_manifest(pair, manifest)
+        plan.keep_manifest(pair, manifest, stamp)
         left = [k for k, i in enumerate(ids) if refresh or store.state(i).state is not State.DONE]
         if left and not (config.engine.virtual and config.compute.committed):
             left = list(range(len(ids)))

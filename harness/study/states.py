@@ -53,7 +53,8 @@ def pair_states(plan: StudyPlan, index: RecordIndex | None = None) -> list[PairS
     manifests: dict[str, str | None] = {}
     for pair in plan.pairs:
         if pair.scene not in manifests:
-            manifests[pair.scene] = plan.manifest(pair) or _noted_manifest(plan, pair, index)
+            known = plan.manifest(pair) or _noted_manifest(plan, pair, index)
+            manifests[pair.scene] = None if plan.changed(pair) else known
     return [_pair_state(plan, pair, manifests[pair.scene], version, index) for pair in plan.pairs]
 
 

@@ -72,7 +72,7 @@ def record(plan: StudyPlan, leave_out: int = 0) -> None:
     store = CellStore(plan.out)
     for pair in plan.pairs:
         manifest = hashlib.sha256(pair.scene.encode()).hexdigest()
-        plan.keep_manifest(pair, manifest)
+        plan.keep_manifest(pair, manifest, pair.stamp())
         for index in range(len(pair.cells) - leave_out):
             made = result(pair, index, manifest)
             store.write_result(made)

@@ -57,7 +57,7 @@ def record(plan: StudyPlan, pair: PlannedPair, index: int, **how: object) -> Res
     """Write such a record, and the manifest of its scene."""
     made = result(pair, index, **how)  # type: ignore[arg-type]
     CellStore(plan.out).write_result(made)
-    plan.keep_manifest(pair, MANIFEST)
+    plan.keep_manifest(pair, MANIFEST, pair.stamp())
     return made
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from harness.cli import main
 from harness.store.store import CellStore
+from harness.study.command import plan_study
 from harness.study.states import pair_states
 from odin.errors import InputError, RunError
+from tests.scenes.toy_scene import write_toy_scene
 from tests.study import studies
 
 
@@ -155,3 +157,38 @@ def test_a_record_that_could_not_be_read_once_is_read_again(engine: Engine, tmp_
         patch.setattr("harness.store.store.load_result", refused)
         assert not all(state.done for state in pair_states(engine.plan))
     assert all(state.done for state in pair_states(engine.plan))
+
+
+def test_changed_photos_make_a_study_run_again(engine: Engine, tmp_path: Path) -> None:
+    """The stub knows one manifest, so what is tested is that the scene is looked at again, which then is enough."""
+    scene = tmp_path / "scene"
+    write_toy_scene(scene)
+    words = [f"scene={scene}", "seed=0"]
+    plan = plan_study(str(tmp_path / "tiny.yaml"), [*words, f"out={tmp_path}"])
+    engine.plan, looked = plan, []
+    identify = engine.identify
+    engine.identify = lambda *given: looked.append(1) or identify(*given)
+
+    def rerun() -> tuple[bool, int, list[int]]:
+        """Whether it was pending, how often the scene was loaded, and what was trained."""
+        looked.clear()
+        engine.ran.clear()
+        pending = not all(state.done for state in pair_states(plan))
+        assert run(tmp_path, *words) == 0
+        return pending, len(looked), list(engine.ran)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.study.run.identify", lambda *given: engine.identify(*given))
+        assert rerun() == (True, 1, [0])
+        assert rerun() == (False, 0, [])
+        photo = next((scene / "images").iterdir())
+        photo.write_bytes(photo.read_bytes() + b"more")
+        assert rerun() == (True, 1, [])
+        assert rerun() == (False, 0, [])
+        photo.unlink()
+        assert rerun() == (True, 1, [])
+        (scene / "sparse" / "0" / "note.txt").write_text("added")
+        assert rerun() == (True, 1, [])
+    (scene / "images").rename(tmp_path / "elsewhere")
+    (scene / "sparse").rename(tmp_path / "model")
+    assert rerun() == (False, 0, []), "a folder that is not here does not make records less true"
