@@ -48,6 +48,7 @@ pairs: [[barrier, quality]]
 LIMIT = 30.0  # timeout_s + 10 s: so long may processes of a run outlive the first of them
 SUPERVISOR_SHARE = 0.25
 CLI = "import sys; from harness.cli import main; sys.exit(main(sys.argv[1:]))"
+LONGEST = 1800.0  # s that the undisturbed study may take; the others may take four times what it took
 _POLL = 0.02
 
 
@@ -123,6 +124,7 @@ class Soak:
         self.out, self.chance, self.start, self.tally = out, chance, start, Tally()
         self._study = out / "soak.yaml"
         self._seen: set[int] = set()  # ranks of all invocations
+        self._longest = LONGEST
         out.mkdir(parents=True, exist_ok=True)
         self._study.write_text(study, encoding="utf-8")
 
@@ -131,6 +133,7 @@ class Soak:
         began = time.monotonic()
         self._whole("undisturbed")
         usual = time.monotonic() - began
+        self._longest = 4 * usual + LIMIT
         while sum(self.tally.kills.values()) < kills:
             self._disturbed(kills, usual)
             print("; ".join(self.tally.lines()[:2]), file=sys.stderr, flush=True)
@@ -141,9 +144,7 @@ class Soak:
         return self.tally
 
     def _whole(self, name: str) -> None:
-        supervisor = self._invoke(name)
-        while supervisor.poll() is None:
-            time.sleep(_POLL)
+        self._to_the_end(self._invoke(name))
         self._inspect(name)
 
     def _invoke(self, name: str, *, again_if_done: bool = False) -> Process:
@@ -172,10 +173,21 @@ class Soak:
                 os.kill(victim, signal.SIGKILL)
                 self.tally.kills["supervisors" if at_supervisor else "ranks"] += 1
                 self._await([*ranks, *([supervisor.pid] if at_supervisor else [])], supervisor)
+        self._to_the_end(supervisor)
+        self._inspect("disturbed")
+
+    def _to_the_end(self, supervisor: Process) -> None:
+        """Until it has ended by itself, in whatever way; one that does not is a hang, and is killed."""
+        deadline = time.monotonic() + self._longest
         while supervisor.poll() is None:
             self._seen |= set(_children(supervisor.pid))
+            if time.monotonic() > deadline:
+                self.tally.hangs += 1
+                with suppress(ProcessLookupError):
+                    os.kill(supervisor.pid, signal.SIGKILL)
+                self._await([supervisor.pid, *self._seen], supervisor)
+                return
             time.sleep(_POLL)
-        self._inspect("disturbed")
 
     def _await(self, processes: Sequence[int], supervisor: Process) -> None:
         """All of a run must be gone soon."""

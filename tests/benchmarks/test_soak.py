@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,6 +38,13 @@ def test_a_short_soak(tmp_path: Path) -> None:
     said = [path.read_text() for path in [*tmp_path.glob("*.txt"), *tmp_path.glob("*.log")]]
     assert process.exitcode == 0, "\n".join(said)
     assert (tmp_path / "tally.txt").read_text().startswith("4 kills (")
+
+
+def test_an_invocation_that_does_not_end_is_a_hang_and_is_ended(tmp_path: Path) -> None:
+    soak, endless = Soak(tmp_path, random.Random(0)), subprocess.Popen(["sleep", "600"])
+    soak._longest = 0.1
+    soak._to_the_end(endless)
+    assert soak.tally.hangs == 1 and endless.poll() == -signal.SIGKILL
 
 
 def test_what_is_broken_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
