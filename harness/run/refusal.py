@@ -15,6 +15,7 @@ from pathlib import Path
 from harness.config import Cell, Config, resolved
 from harness.run.collect import described
 from harness.run.fork_pin import fork_pin
+from harness.scenes.spec import folder_name
 from harness.store import schema
 from harness.store.identity import canonical_json
 from harness.store.provenance import collect_provenance, now
@@ -49,7 +50,7 @@ def _described(config: Config, cell: Cell) -> schema.Cell:
     if not config.scene.procedural:
         scene["path"] = str(Path(config.scene.path).expanduser().resolve())
     digest = hashlib.sha256(canonical_json(scene).encode()).hexdigest()
-    name = config.scene.path if config.scene.procedural else Path(scene["path"]).name
+    name = config.scene.path if config.scene.procedural else folder_name(Path(scene["path"]))
     return described(cell, scene=name or config.scene.path, manifest=UNREAD + digest[:16])
 
 

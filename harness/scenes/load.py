@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
+from harness.config.checks import shown
 from harness.scenes.spec import CitySpec, FalsifierSpec, OrbitSpec, Progress, RoomsSpec, SceneSpec
 from odin.errors import InputError
 from pipelines.capture import Capture
 
 PROCEDURAL = ("city", "falsifier", "orbit", "rooms")
+
+_LONGEST = 12  # digits of a size
 
 Sizes = TypeVar("Sizes", RoomsSpec, FalsifierSpec, OrbitSpec, CitySpec)
 
@@ -55,14 +58,15 @@ def sizes(name: str, kind: type[Sizes], query: str) -> Sizes:
     values: dict[str, int] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         digits = value.removeprefix("-")
-        if key not in known or key in values or not (digits.isascii() and digits.isdigit()):
+        number = digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST
+        if key not in known or key in values or not number:
             raise InputError(
-                f'Scene {name}?{query}: cannot read "{key}={value}". Each of {", ".join(known)} may be given once '
+                f'Scene {name}: cannot read "{shown(f"{key}={value}")}". Each of {", ".join(known)} may be given once '
                 f'as a whole number, as in "{name}?views=16&width=64&height=48&points=600".'
             )
         values[key] = int(value)
     if query and not values:
         raise InputError(
-            f'Scene {name}?{query}: expected key=value pairs after "?", as in "{name}?views=16&points=600".'
+            f'Scene {name}?{shown(query)}: expected key=value pairs after "?", as in "{name}?views=16&points=600".'
         )
     return kind(**values)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from odin.errors import InputError
 
 Progress = Callable[[str], None]
 """Called with one line of text whenever there is something to tell the user."""
+
+
+def folder_name(scene: Path) -> str:
+    """What a scene folder is called in records; bytes of its name that are no UTF-8, which these cannot hold, are
+    escaped."""
+    return scene.resolve().name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from harness.scenes.colmap.images import Picture, read_picture
 from harness.scenes.colmap.intrinsics import check_cameras, fitted
 from harness.scenes.colmap.link import link_tracks
 from harness.scenes.colmap.model import Model
-from harness.scenes.spec import Progress, SceneSpec
+from harness.scenes.spec import Progress, SceneSpec, folder_name
 from harness.scenes.split import split_views
 from odin.tracks import Tracks
 from pipelines.camera import Camera
@@ -36,7 +36,7 @@ def load_colmap(spec: SceneSpec, *, progress: Progress) -> Capture:
     train, test = split_views(len(kept), spec.test_every, str(scene))
     cameras, pictures = _views(model, order[kept], image_folder, progress)
     tracks = _tracks(model, order, progress).restrict(kept)
-    name = scene.resolve().name
+    name = folder_name(scene)
     progress(f"{name}: {len(train)} training and {len(test)} test views, {len(model.points.ids)} points")
     return Capture(
         name=name,
