@@ -16,10 +16,11 @@ def main(arguments: list[str]) -> int:
         print(missing_folder(path), file=sys.stderr)
         return 1
     from harness.run.rank import show_stacks
+    from harness.run.telling import open_channel
     from harness.run.worker import main as run_rank
 
     show_stacks()
-
+    open_channel()
     return run_rank([str(path), os.environ["SLURM_PROCID"]])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from harness.run.priority import ORDINARY, prefer_communication
 from harness.run.seat import CudaSeat, HostSeat, Seat, SpreadSeat
 from harness.run.spec import RunSpec
 from harness.run.spread import join_store
+from harness.run.telling import tell
 from odin.comm.cuts import StoreCuts
 from odin.comm.gloo import GlooTransport, in_order_group
 from odin.comm.hosts import HostClock, round_trips
@@ -132,7 +131,7 @@ class Group:
     def tell(self, **message: object) -> None:
         """Send a message to the supervisor (rank 0 only; others have nothing to add)."""
         if self.rank == 0:
-            print(json.dumps(message), file=sys.stdout, flush=True)
+            tell(**message)
 
     def shared(self, name: str, text: str | None) -> str:
         """Rank 0 gives a text, every rank gets it."""

@@ -14,6 +14,8 @@ import sys
 import threading
 import time
 
+from harness.run.telling import open_channel
+
 SUPERVISOR = "ODIN_SUPERVISOR"  # its process id, in the environment of the ranks that it starts
 LOST = 113  # exit code of a rank whose supervisor is gone; nobody reads it
 _PR_SET_PDEATHSIG = 1
@@ -46,6 +48,7 @@ def main(arguments: list[str]) -> int:
     """Run a rank by the module that `RunSpec.ranks_run` names, as `harness.run.worker`; its exit code."""
     module, *rest = arguments
     show_stacks()
+    open_channel()
     supervisor = os.environ.pop(SUPERVISOR, "")
     if supervisor:
         tie(int(supervisor))

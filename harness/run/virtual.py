@@ -8,7 +8,6 @@ clock is computed, from a profile and the link model. Numba kernels release the 
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from harness.run.failure import Whereabouts, leave, rank_of
 from harness.run.faults import Injector
 from harness.run.retiming import Job, Way, jobs
 from harness.run.spec import RunSpec
+from harness.run.telling import tell
 from harness.run.together import retime, run_threads, train
 from harness.run.warmup import Calibration, calibrate, sections, warm_up
 from harness.run.workload import Workload, compile_kernels, load_workload
@@ -216,11 +216,6 @@ class _Teller:
         self._places.say(0, f"after {step.step + 1} steps of {self._name}")
         if step.step % 5 == 4 or step.step + 1 == self._steps:
             tell(stage="step", index=self._index, done=step.step + 1, loss=round(step.loss, 5))
-
-
-def tell(**message: object) -> None:
-    """Send a message to the supervisor."""
-    print(json.dumps(message), file=sys.stdout, flush=True)
 
 
 def main(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@ from harness.run.failure import Whereabouts, leave, rank_of
 from harness.run.group import Group
 from harness.run.shards import shard_saver, start_or_resume_shard
 from harness.run.spec import RunSpec
+from harness.run.telling import tell
 from harness.run.together import run_threads
 from harness.run.workload import Workload, compile_kernels, load_workload
 from harness.store.files import replacing, write_text
@@ -112,7 +113,7 @@ class Trainer:
 
     def _tell(self, **message: object) -> None:
         if self.rank == 0:
-            print(json.dumps(message), file=sys.stdout, flush=True)
+            tell(**message)
 
 
 def _alone(spec: RunSpec, rank: int) -> None:
@@ -135,10 +136,9 @@ def _alone(spec: RunSpec, rank: int) -> None:
 def _together(spec: RunSpec) -> None:
     """All ranks are threads of this process."""
     workload = load_workload(spec.config)
-    print(json.dumps({"stage": "compile"}), flush=True)
+    tell(stage="compile")
     compile_kernels(spec.config)
-    tell = {"stage": "cell", "arm": spec.cells[0][0], "repeat": 0, "steps": spec.config.scale.steps}
-    print(json.dumps(tell), flush=True)
+    tell(stage="cell", arm=spec.cells[0][0], repeat=0, steps=spec.config.scale.steps)
     ranks = spec.config.engine.ranks
     run_threads(ranks, UNSHAPED, lambda transport: _to_the_end(Trainer(spec, workload, transport, Keeper())))
 

@@ -75,3 +75,24 @@ def test_a_rank_shows_its_stacks() -> None:
 def _catches_usr1(pid: int) -> bool:
     caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt"))
     return bool(int(caught.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1)
+
+
+NOISY = """
+import os, sys, types
+from harness.run.telling import tell
+def noise(arguments):
+    print("half a line", end="", flush=True)
+    os.write(1, b"of a library")
+    tell(stage="done", index=0)
+worker = types.ModuleType("harness.run.worker")
+worker.main = noise
+sys.modules["harness.run.worker"] = worker
+from harness.run.rank import main
+main(["harness.run.worker", "spec", "0"])
+"""
+
+
+def test_what_libraries_print_does_not_touch_messages() -> None:
+    done = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == '{"stage": "done", "index": 0}\n'
+    assert done.stderr == "half a lineof a library"
