@@ -9,6 +9,7 @@ clock is computed, from a profile and the link model. Numba kernels release the 
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ from odin.runtime import StepRecord
 from odin.shared import SharedTable
 from odin.table import ParameterTable
 from pipelines.export import write_ply
+
+SECONDS_BETWEEN_MESSAGES = 0.5
 
 
 class VirtualWorker:
@@ -209,12 +212,15 @@ class _Teller:
 
     def __init__(self, spec: RunSpec, index: int, steps: int) -> None:
         cell = spec.cell(index)
-        self._index, self._steps, self._places = index, steps, Whereabouts(spec)
+        self._index, self._steps, self._places, self._told = index, steps, Whereabouts(spec), 0.0
         self._name = f"{cell.arm} #{cell.repeat + 1}"
 
     def __call__(self, step: StepRecord) -> None:
         self._places.say(0, f"after {step.step + 1} steps of {self._name}")
-        if step.step % 5 == 4 or step.step + 1 == self._steps:
+        # By time, not by steps: one step of 64 ranks can take minutes, and the supervisor waits for a sign of life.
+        moment = time.monotonic()
+        if moment - self._told > SECONDS_BETWEEN_MESSAGES or step.step + 1 == self._steps:
+            self._told = moment
             tell(stage="step", index=self._index, done=step.step + 1, loss=round(step.loss, 5))
 
 

@@ -9,8 +9,10 @@ import pytest
 from harness.cli import main
 from harness.config import load
 from harness.measure.profile import Profile
+from harness.run import virtual
 from harness.run.collect import quality_of
 from harness.run.execute import execute, render_views
+from harness.run.failure import Whereabouts
 from harness.run.spec import RunSpec
 from harness.run.together import retime, run_threads, train
 from harness.run.virtual import VirtualWorker
@@ -23,6 +25,7 @@ from odin.comm.link import Link
 from odin.keeper import Entry, NominalKeeper, Work
 from odin.phases import Phase
 from odin.replay import RecordingRecipe, Trajectory
+from odin.runtime import StepRecord
 
 TINY = "rooms?views=24&width=64&height=48&points=600"
 WORDS = [f"scene={TINY}", "engine=virtual", "ranks=4", "views_per_unit=2", "steps=14", "densify_at=[6]", "sh_at=[3]"]
@@ -158,3 +161,16 @@ def test_a_study_on_the_virtual_engine(tmp_path: Path, capsys: pytest.CaptureFix
     assert all((store.path(r.cell_id) / TIMELINE).exists() for r in results)
     digests = {r.measurement.final_digest for r in results if r.cell.arm in ("barrier-planned", "quality")}
     assert len(digests) == 1
+
+
+def test_a_slow_step_is_told_when_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor stops a run of which it hears nothing; five steps of 64 ranks can take longer than it waits."""
+    told: list[int] = []
+    monkeypatch.setattr(virtual, "tell", lambda **message: told.append(message["done"]))
+    spec = RunSpec(config=load(["engine=virtual"]), cells=(("barrier", 0),), folder=tmp_path)
+    Whereabouts(spec).create()
+    teller, clock = virtual._Teller(spec, 0, steps=6), iter([10.0, 10.1, 10.2, 110.0, 110.1, 110.2])
+    monkeypatch.setattr(virtual.time, "monotonic", lambda: next(clock))
+    for step in range(6):
+        teller(StepRecord(step=step, start=0.0, end=1.0, structural=False, loss=0.5))
+    assert told == [1, 4, 6]
