@@ -7,6 +7,7 @@ A record is read and validated when it is new or has changed (its size or time o
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -100,8 +101,9 @@ class RecordIndex:
             data = read_json(self.root / INDEX)
             if data["version"] != [VERSION, SCHEMA_VERSION]:
                 return {}
-            return {i: Entry(**{**e, "stamp": tuple(e["stamp"])}) for i, e in data["records"].items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            found = {i: Entry(**{**e, "stamp": tuple(e["stamp"])}) for i, e in data["records"].items()}
+            return {i: entry for i, entry in found.items() if _is_sound(entry)}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             return {}  # absent, or cut off: everything is read again
 
     def _save(self, entries: Mapping[str, Entry]) -> None:
@@ -115,6 +117,21 @@ class RecordIndex:
             write_text(self.root / INDEX, json.dumps(data))
         except RunError:
             return  # a store that may only be read is read anew each time
+
+
+_ENDED = (State.DONE.value, State.FAILED.value, State.SKIPPED.value)
+
+
+def _is_sound(entry: Entry) -> bool:
+    """Whether a line of the file holds what `_entry` would put there; any other is read again."""
+    texts = (entry.commit, entry.manifest, entry.pipeline, entry.device, entry.reason or "")
+    return (
+        isinstance(entry.state, str)
+        and entry.state in _ENDED
+        and all(isinstance(text, str) for text in texts)
+        and all(type(value) in (int, float) and math.isfinite(value) for value in (entry.ended, entry.wall))
+        and all(type(count) is int for count in (entry.ranks, entry.images, *entry.stamp))
+    )
 
 
 def _stamps(cells: Path) -> dict[str, tuple[int, int]]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from filelock import Timeout
 
 from harness.catalog.manifests import enforce_scene
 from harness.config import Config, load
-from harness.measure.quality import Quality
 from harness.progress import Progress
 from harness.run.headline import Teller, scratch
 from harness.run.launch import launch
@@ -45,7 +42,7 @@ def train(words: Sequence[str], *, every: int, stop: int | None) -> int:
     if not scene.procedural:
         enforce_scene(scene.path, scene.images, scene.test_every, workload.capture.manifest)
     store = CellStore(Path(config.out))  # which checks that it can be written
-    folder = TrainingFolder.of(config, every, workload.capture.name)
+    folder = TrainingFolder.of(config, every, workload.capture.name, workload.capture.manifest)
     folder.path.mkdir(parents=True, exist_ok=True)
     try:
         with folder.lock().acquire(timeout=0):
@@ -68,7 +65,7 @@ def _train(config: Config, folder: TrainingFolder, store: CellStore, every: int,
     if finished is None:
         print(f"Stopped after {stop} of {config.scale.steps} steps; the same command without --stop goes on.")
     else:
-        print(_line(config, finished))
+        print(finished.line(config))
     print(f"Training: {folder.path}")
 
 
@@ -97,20 +94,9 @@ def evaluate(path: Path) -> int:
     folder = TrainingFolder(path)
     config = folder.config()
     found = evaluated(folder, load_workload(config, progress=_say))
-    write_text(folder.path / "evaluation.json", json.dumps(found, indent=1) + "\n")
-    print(_line(config, found))
+    write_text(folder.path / "evaluation.json", found.document())
+    print(found.line(config))
     return 0
-
-
-def _line(config: Config, found: Mapping[str, Any]) -> str:
-    """One line about a model."""
-    quality = Quality.model_validate(found["quality"])
-    shards = f" in {found['shards']} shards" if found.get("shards") else ""
-    psnr, ssim = quality.psnr.text(".4f", unit=" dB"), quality.ssim.text(".6f")
-    return (
-        f"{config.pipeline.name} {config.study.arms[0]}, step {found['step']} of {config.scale.steps}: "
-        f"test PSNR {psnr}, SSIM {ssim}, {found['primitives']} primitives{shards}, state {found['state'][:16]}"
-    )
 
 
 def _check(config: Config, every: int, stop: int | None) -> None:

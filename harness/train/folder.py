@@ -14,7 +14,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock
 
@@ -24,6 +24,8 @@ from harness.config.resolve import identity
 from harness.run.shards import newest
 from harness.store.files import read_json, write_text
 from harness.store.identity import code_version
+from harness.store.record import Positive, Record, Text
+from harness.train.judged import Judged
 from odin.errors import InputError
 
 _LONGEST_NAME = 60
@@ -36,10 +38,10 @@ class TrainingFolder:
     path: Path
 
     @classmethod
-    def of(cls, config: Config, every: int, name: str) -> TrainingFolder:
-        """Below `out`, by scene, pipeline and arm, and a hash of all settings that a bit depends on: the same command
-        finds it again. name: of the scene."""
-        whole = json.dumps({"config": identity(config), "scene": config.scene.path, "every": every})
+    def of(cls, config: Config, every: int, name: str, manifest: str) -> TrainingFolder:
+        """Below `out`, by scene, pipeline and arm, and a hash of all that a bit depends on but the code: the same
+        command finds it again. name, manifest: of the scene."""
+        whole = json.dumps({"config": identity(config), "scene": manifest, "every": every})
         words = [name, config.pipeline.name, *config.study.arms]
         short = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")[:_LONGEST_NAME]
         return cls(Path(config.out) / "train" / f"{short}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}")
@@ -79,7 +81,7 @@ class TrainingFolder:
 
     def begin(self, config: Config, every: int) -> list[str]:
         """Write the settings; the versions of the code that have trained before this one, oldest first."""
-        before = self._document()["code_versions"] if self.settings.exists() else []
+        before = self._document().code_versions if self.settings.exists() else ()
         others = [version for version in before if version != code_version()]
         data = {"config": {**resolved(config), "out": config.out}, "every": every}
         write_text(self.settings, json.dumps({**data, "code_versions": [*others, code_version()]}, indent=1) + "\n")
@@ -87,25 +89,32 @@ class TrainingFolder:
 
     def config(self) -> Config:
         """What is trained. Raises InputError where this is not the folder of a training."""
-        return build(Config, self._document()["config"])
+        return build(Config, self._document().config)
 
-    def finished(self) -> dict[str, Any] | None:
-        """What `result.json` holds; None before the end."""
-        if not self.result.exists():
-            return None
-        return self._read(self.result, ("step", "primitives", "quality", "state"))
+    def finished(self) -> Judged | None:
+        """What `result.json` holds; None before the end. Raises InputError."""
+        return _read(self.result, Judged) if self.result.exists() else None
 
-    def _document(self) -> dict[str, Any]:
-        return self._read(self.settings, ("config", "every", "code_versions"))
+    def _document(self) -> _Settings:
+        return _read(self.settings, _Settings)
 
-    def _read(self, path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
-        try:
-            data = read_json(path)
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"{path} cannot be read ({error}). Name the folder of a training as `odin-bench train` has printed it, "
-                "or train again with another out=FOLDER."
-            ) from error
-        if not isinstance(data, dict) or any(key not in data for key in keys):
-            raise InputError(f"{path} is not what `odin-bench train` writes. Train again with another out=FOLDER.")
-        return data
+
+class _Settings(Record):
+    """settings.json. config: checked where it is built; code_versions: that have trained, oldest first."""
+
+    config: dict[str, Any]
+    every: Positive
+    code_versions: tuple[Text, ...]
+
+
+_Kind = TypeVar("_Kind", bound=Record)
+
+
+def _read(path: Path, kind: type[_Kind]) -> _Kind:
+    try:
+        return kind.model_validate(read_json(path))
+    except (OSError, ValueError) as error:  # also where it is JSON of something else
+        raise InputError(
+            f"{path} cannot be read ({' '.join(str(error).split())[:200]}). Name the folder of a training as "
+            "`odin-bench train` has printed it, or train again with another out=FOLDER."
+        ) from error

@@ -5,7 +5,6 @@ python -m harness.run.rank harness.train.rank SPEC.json RANK
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -102,8 +101,7 @@ class Trainer:
         require_finite_rows(recipe.table.values(), steps - 1)
         with replacing(self.folder.model) as temporary:
             write_ply(temporary, recipe.table.moments.p)
-        result = {"step": steps, **judged(self.workload, recipe)}
-        write_text(self.folder.result, json.dumps(result, indent=1) + "\n")
+        write_text(self.folder.result, judged(self.workload, recipe, steps).document())
 
     def _progress(self, done: int, steps: int, loss: float) -> None:
         moment = time.monotonic()

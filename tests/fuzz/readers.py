@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import zipfile
 from collections.abc import Callable, Mapping
@@ -20,8 +21,11 @@ import numpy as np
 
 from harness.plan.document import NamedPlan, read_plan, to_json
 from harness.scenes import SceneSpec, load_scene
+from harness.store.index import RecordIndex
+from harness.store.states import State
 from harness.store.store import load_result
 from harness.study.plan import StudyPlan
+from odin.errors import InputError
 from odin.plan import Plan
 from pipelines import checkpoint as checkpoints
 from tests.fuzz.mutate import changed, deep, mutated, mutated_json
@@ -94,7 +98,7 @@ def _read_scene(folder: Path) -> object:
 
 @cache
 def _pictures() -> Mapping[str, bytes]:
-    from PIL import Image
+    from PIL import ExifTags, Image
 
     pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 4), np.uint8)
     found = {}
@@ -104,9 +108,13 @@ def _pictures() -> Mapping[str, bytes]:
         "c.png": Image.fromarray(pixels[:, :, :3]).quantize(8),
         "d.jpg": Image.fromarray(pixels[:, :, :3]),
         "e.tiff": Image.fromarray(pixels[:, :, :3]),
+        "f.jpg": Image.fromarray(pixels[:, :, :3]),
     }.items():
-        whole = io.BytesIO()
-        image.save(whole, {"png": "PNG", "jpg": "JPEG", "tiff": "TIFF"}[name.split(".")[1]])
+        whole, exif = io.BytesIO(), Image.Exif()
+        if name == "f.jpg":
+            exif[ExifTags.Base.Orientation], exif[ExifTags.Base.Software] = 3, "a camera"
+        kind = {"png": "PNG", "jpg": "JPEG", "tiff": "TIFF"}[name.split(".")[1]]
+        image.save(whole, kind, **({"exif": exif} if len(exif) else {}))
         found[name] = whole.getvalue()
     return found
 
@@ -166,6 +174,60 @@ def _read_study(folder: Path) -> object:
     return [(pair.text(), pair.scene, pair.ids("manifest", "version")) for pair in plan.pairs]
 
 
+# Study files -------------------------------------------------------------------------------------------------------
+
+_STUDY_FILE = b"""about: A study.
+set: {scale: smoke, link: none, padded: false, steps: 4}
+axes:
+  scene: [rooms, orbit]
+  seed: [0, 1]
+  size: [{ranks: 2, views_per_unit: 1}, {ranks: 4}]
+pairs: [[barrier, quality], [barrier, predicted]]
+skip:
+  - {scene: orbit, seed: 1, reason: not needed}
+"""
+
+
+def _read_study_file(folder: Path) -> object:
+    from harness.study.file import load_study
+
+    study = load_study(str(folder / "tiny.yaml"))
+    assert study.pairs and all(study.axes.values())
+    return study
+
+
+# Trainings ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _settings() -> str:
+    from harness.config import load, resolved
+
+    config = load(["arms=quality", "steps=4"])
+    return json.dumps({"config": {**resolved(config), "out": "runs"}, "every": 2, "code_versions": ["ab"]})
+
+
+@cache
+def _trained() -> str:
+    quality = samples.quality(20.0).model_dump(mode="json")
+    return json.dumps({"step": 4, "primitives": 10, "quality": quality, "state": "ab" * 32})
+
+
+def _make_training(rng: random.Random) -> Files:
+    files = {"settings.json": _settings().encode(), "result.json": _trained().encode()}
+    name = rng.choice(sorted(files))
+    return {**files, name: mutated_json(rng, files[name].decode())}
+
+
+def _read_training(folder: Path) -> object:
+    from harness.train.folder import TrainingFolder
+
+    training = TrainingFolder(folder)
+    config, found = training.config(), training.finished()
+    assert found is not None and training.checkpoint() is None and found.line(config)
+    return training
+
+
 # Results -----------------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +240,45 @@ def _read_result(folder: Path) -> object:
     result = load_result(folder / "result.json")
     assert json.dumps(result.model_dump(mode="json"), allow_nan=False)
     return result
+
+
+_MOMENT = 1_700_000_000  # s, when the record below the index was written
+
+
+def _record(folder: Path) -> None:
+    path = folder / "cells" / samples.result().cell_id / "result.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(_result(), encoding="utf-8")
+    os.utime(path, (_MOMENT, _MOMENT))
+
+
+@cache
+def _index() -> str:
+    """Of that record, as a program of this version leaves it."""
+    with TemporaryDirectory() as name:
+        _record(Path(name))
+        RecordIndex(Path(name))
+        return (Path(name) / "index.json").read_text(encoding="utf-8")
+
+
+@cache
+def _entries() -> object:
+    """What is known of that record without an index."""
+    with TemporaryDirectory() as name:
+        _record(Path(name))
+        return RecordIndex(Path(name)).entries
+
+
+def _read_index(folder: Path) -> object:
+    """The record is there, so something is known of it whatever the index says; an index that is not believed counts
+    as refused."""
+    made = samples.result()
+    index = RecordIndex(folder)
+    known = index.state(made.cell_id), index.state(f"{made.cell_id.rsplit('-', 1)[0]}-{'0' * 16}")
+    assert list(index.entries) == [made.cell_id] and all(isinstance(one.state, State) for one in known)
+    if index.entries == _entries():
+        raise InputError("it was read again")
+    return index
 
 
 # Checkpoints -------------------------------------------------------------------------------------------------------
@@ -297,11 +398,24 @@ READERS = {
     "result": Reader(
         prepare=_nothing, make=lambda rng: {"result.json": mutated_json(rng, _result())}, read=_read_result
     ),
+    "index": Reader(
+        prepare=_record,
+        make=lambda rng: {"index.json": mutated_json(rng, _index())},
+        read=_read_index,
+        inputs=3_000,
+    ),
+    "study-file": Reader(
+        prepare=_nothing,
+        make=lambda rng: {"tiny.yaml": mutated(rng, _STUDY_FILE)},
+        read=_read_study_file,
+        inputs=3_000,
+    ),
+    "training": Reader(prepare=_nothing, make=_make_training, read=_read_training, inputs=3_000),
     "checkpoint": Reader(prepare=_nothing, make=_make_checkpoint, read=_read_checkpoint),
 }
 
 # Readers that share a process, for what they import.
 GROUPS = {
     "scenes": ("colmap-binary", "colmap-text", "picture"),
-    "records": ("plan", "study-plan", "result", "checkpoint"),
+    "records": ("plan", "study-plan", "study-file", "result", "index", "training", "checkpoint"),
 }
