@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +23,7 @@ import yaml
 
 from harness.cli import main as odin_bench
 from harness.config import load
-from harness.exits import exit_code
+from harness.exits import code_of, exit_code
 from harness.report.headline import sequences, write_headline
 from harness.report.summary import Headline, headline
 from harness.store.schema import Measurement, Result
@@ -60,6 +61,19 @@ def submitted(words: Sequence[str], out: Path, environment: Mapping[str, str]) -
         # 1 where an arm fails a gate, as here.
         if exit_code(stop) > 1:
             raise InputError(f"The submission ended with code {stop.code}. See odin-bench jobs {out}.") from stop
+
+
+@contextmanager
+def own_environment() -> Iterator[None]:
+    """What is set inside is not set afterwards; jobs of an allocation around this one are no concern."""
+    before = dict(os.environ)
+    for name in [name for name in before if name.startswith("SLURM_")]:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def cells(out: Path) -> dict[tuple[str, int], Result]:
@@ -119,9 +133,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     out = asked.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    odin_bench(["reproduce", "headline", *asked.words, f"out={out / 'here'}"])  # 1 where an arm fails a gate
-    with TestCluster(out / "cluster", ClusterShape(nodes=2, cpus=2)) as cluster:
-        submitted(asked.words, out / "slurm", cluster.environment)
+    if any((out / name).exists() for name in ("here", "slurm")):
+        print(f"{out} holds a comparison already. Remove it, or choose another --out.", file=sys.stderr)
+        return 2
+    code = odin_bench(["reproduce", "headline", *asked.words, f"out={out / 'here'}"])
+    if code > 1:  # 1 where an arm fails a gate
+        return code
+    return code_of(lambda: compared(asked.words, out), folder=out)
+
+
+def compared(words: Sequence[str], out: Path) -> int:
+    """Submit, and hold the records of both against each other; 1 where more than times differ."""
+    with TestCluster(out / "cluster", ClusterShape(nodes=2, cpus=2)) as cluster, own_environment():
+        submitted(words, out / "slurm", cluster.environment)
     (here, columns), (there, others) = summary_of(out / "here"), summary_of(out / "slurm")
     found = differing(cells(out / "here"), cells(out / "slurm"))
     if columns != others:

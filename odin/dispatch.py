@@ -123,11 +123,11 @@ class Dispatcher:
         """Measured time of the step since the last view was noted. All views of a unit are projected before its first
         blend, so the first one also counts what the others' projections took; the unit's sum is its time."""
         spent = 0.0
-        for entry in reversed(self._keeper.entries[self._looked :]):
+        for entry in reversed(self._keeper.entries[max(self._looked - self._keeper.forgotten, 0) :]):
             if entry.step != step:
                 break
             spent += (entry.end - entry.start) if entry.kind == "phase" else 0.0
-        self._looked = len(self._keeper.entries)
+        self._looked = self._keeper.forgotten + len(self._keeper.entries)
         return int(1e6 * spent)
 
     def send(self, step: int) -> None:

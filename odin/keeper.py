@@ -87,6 +87,14 @@ class Keeper:
         # Of `begin` and of every `now`, where they are known only after `resolve`; else empty.
         self.moments: list[float] = []
         self._counted_as: Category | None = None
+        self.forgotten = 0
+        """Entries that were let go of."""
+
+    def forget(self) -> None:
+        """Let go of the timeline so far, which grows by some 20 kB per step; for training that is not timed."""
+        self.forgotten += len(self.entries)
+        self.entries.clear()
+        self.points.clear()
 
     def begin(self) -> float:
         """Start the cell's clock and return its origin."""

@@ -42,7 +42,7 @@ def submit_study(
     profile, rest = _profile(words or [])
     refuse_nested()
     plan = plan_study(study, rest)
-    missing = [state.pair for state in pair_states(plan) if not state.done and not state.running]
+    missing = [state.pair for state in pair_states(plan, looking=True) if not state.done and not state.running]
     if dry_run:
         print("\n".join(dry_run_lines(plan)))
         for text in [] if profile.local else sbatch_text(plan, profile, missing):

@@ -110,7 +110,7 @@ def shard_saver(
             (target / COMPLETE).touch()
             for old in folder.glob("step-*"):
                 if (_step_of(old) or step) < step:
-                    shutil.rmtree(old)
+                    shutil.rmtree(old, ignore_errors=True)  # someone may be reading it
         transport.barrier()
 
     return on_step

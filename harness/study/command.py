@@ -23,7 +23,7 @@ def plan_study(study: str, words: Sequence[str]) -> StudyPlan:
 def dry_run_lines(plan: StudyPlan) -> Iterator[str]:
     """Every cell with its state, how many there are, and what the missing ones will cost."""
     index = RecordIndex(plan.out)
-    states = pair_states(plan, index)
+    states = pair_states(plan, index, looking=True)
     yield from status_lines(plan, states, every=True)
     missing = [state.pair for state in states if not state.done]
     yield f"{len(missing)} of {len(states)} pairs are to run; records go to {plan.out}"
@@ -37,7 +37,7 @@ def run_study(study: str, words: Sequence[str], *, dry_run: bool, refresh: bool)
         print("\n".join(dry_run_lines(plan)))
         return 0
     plan.save()
-    states = pair_states(plan)
+    states = pair_states(plan, looking=True)
     return run_states(plan, [s for s in states if not s.pair.skipped and (refresh or not s.done)], refresh=refresh)
 
 
@@ -58,7 +58,7 @@ def study_status(path: Path, *, every: bool) -> int:
     found = plans(path)
     index = RecordIndex(found[0].out)
     for plan in found:
-        print("\n".join(status_lines(plan, pair_states(plan, index), every=every)))
+        print("\n".join(status_lines(plan, pair_states(plan, index, looking=True), every=every)))
     return 0
 
 

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,13 +63,13 @@ class PlannedPair:
         return hashlib.sha256(canonical_json(self.settings["scene"]).encode()).hexdigest()[:16]
 
     def stamp(self) -> str:
-        """A hash of names, sizes and times of all files of the scene's photos and model; empty where there are none, as
-        of a procedural scene. It says in milliseconds that nothing has changed, which a manifest says in seconds."""
+        """This host, and a hash of names, sizes and times of all files of the scene's photos and model; empty where
+        there are none, as of a procedural scene. It says in milliseconds that nothing has changed, which a manifest
+        says in seconds; other hosts may have copies with other times."""
         root = Path(str(self.settings["scene"]["path"]))
         below = (root / str(self.settings["scene"]["images"]), root / "sparse")
-        files = sorted(path for folder in below for path in folder.rglob("*") if path.is_file())
-        seen = [(str(path.relative_to(root)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        return hashlib.sha256(repr(seen).encode()).hexdigest()[:16] if seen else ""
+        seen = [file for folder in below for file in _files(folder)]
+        return f"{socket.gethostname()} {hashlib.sha256(repr(seen).encode()).hexdigest()[:16]}" if seen else ""
 
     def config(self, out: Path) -> Config:
         """The typed config, with records going to `out`."""
@@ -149,7 +152,8 @@ class StudyPlan:
         """Whether files of the pair's scene have been changed, added or removed since it was last loaded: what was
         recorded may be of another scene."""
         _, stamp = self._kept(pair)
-        return stamp is not None and bool(now := pair.stamp()) and stamp != now
+        now = pair.stamp() if stamp else ""
+        return bool(stamp and now) and stamp != now and str(stamp).split()[0] == now.split()[0]
 
     def keep_manifest(self, pair: PlannedPair, manifest: str, stamp: str) -> None:
         """Remember it for `status`, with the pair's `stamp` from before it was loaded. Raises RunError when the disk
@@ -179,6 +183,17 @@ def plans(out: Path) -> list[StudyPlan]:
     if not found:
         raise InputError(f"{out} holds no study. Make one with: odin-bench run STUDY out={out}")
     return [StudyPlan.load(path) for path in found]
+
+
+def _files(folder: Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of every file below a folder that can be seen; links are followed."""
+    found = []
+    for place, _, names in os.walk(folder, followlinks=True):
+        for path in (Path(place) / name for name in names):
+            with suppress(OSError):  # it has gone, or may not be seen
+                seen = path.stat()
+                found.append((str(path.relative_to(folder)), seen.st_size, seen.st_mtime_ns))
+    return sorted(found)
 
 
 def _checked(pair: PlannedPair) -> PlannedPair:

@@ -107,7 +107,7 @@ def _missing(part: Part, asked: Asked, index: RecordIndex) -> tuple[float, str]:
         plan = _plan(part, asked)
     except InputError as error:
         return 1.0, f"cannot be planned: {error}"
-    states = pair_states(plan, index)
+    states = pair_states(plan, index, looking=True)
     left = [state for state in states if not state.done]
     known = cost(plan, [state.pair for state in left], index.entries.values())
     timed = f"; {known.cpu_hours * 60:.1f} CPU-minutes by earlier cells" if known.known else ""
@@ -126,7 +126,8 @@ def _study(part: Part, asked: Asked, refresh: bool) -> int:
         return run_command("submit", words)
     plan = _plan(part, asked)
     plan.save()
-    states: list[PairState] = [s for s in pair_states(plan) if not s.pair.skipped and (refresh or not s.done)]
+    looked = pair_states(plan, looking=True)
+    states: list[PairState] = [s for s in looked if not s.pair.skipped and (refresh or not s.done)]
     if not states:
         return 0
     share = len(states) / len(plan.pairs)

@@ -46,15 +46,19 @@ class PairState:
         return any(cell.known.state is State.RUNNING for cell in self.cells)
 
 
-def pair_states(plan: StudyPlan, index: RecordIndex | None = None) -> list[PairState]:
-    """The states of all pairs of a plan."""
+def pair_states(plan: StudyPlan, index: RecordIndex | None = None, *, looking: bool = False) -> list[PairState]:
+    """The states of all pairs of a plan.
+
+    looking: at the scenes too: where files have changed since their cells were run here, these are pending. For what
+             decides what is to run; what is recorded is reported as it is.
+    """
     index = index or RecordIndex(plan.out)
     version = code_version()
     manifests: dict[str, str | None] = {}
     for pair in plan.pairs:
         if pair.scene not in manifests:
             known = plan.manifest(pair) or _noted_manifest(plan, pair, index)
-            manifests[pair.scene] = None if plan.changed(pair) else known
+            manifests[pair.scene] = None if looking and plan.changed(pair) else known
     return [_pair_state(plan, pair, manifests[pair.scene], version, index) for pair in plan.pairs]
 
 

@@ -16,7 +16,7 @@ from harness.run.headline import Teller, scratch
 from harness.run.launch import launch
 from harness.run.spec import RunSpec
 from harness.run.workload import load_workload
-from harness.store.files import sweep, write_text
+from harness.store.files import write_text
 from harness.store.store import CellStore
 from harness.train.evaluate import evaluated
 from harness.train.folder import TrainingFolder
@@ -55,15 +55,16 @@ def train(words: Sequence[str], *, every: int, stop: int | None) -> int:
 def _train(config: Config, folder: TrainingFolder, store: CellStore, every: int, stop: int | None) -> None:
     finished = folder.finished()
     if finished is None:
-        sweep(folder.path)
+        folder.sweep()
         for version in folder.begin(config, every):
             _say(f"Steps before the checkpoint were trained by other code ({version[:12]}); bits may depend on it.")
         _run(config, folder, store, every, stop)
         finished = folder.finished()
     else:
-        _say("This training has ended; its folder is kept.")
+        by = f", in part by other code ({', '.join(v[:12] for v in others)})" if (others := folder.other_code()) else ""
+        _say(f"This training has ended{by}; remove its folder to train again.")
     if finished is None:
-        print(f"Stopped after {stop} of {config.scale.steps} steps; the same command without --stop goes on.")
+        print(f"Stopped at a checkpoint of {config.scale.steps} steps; the same command without --stop goes on.")
     else:
         print(finished.line(config))
     print(f"Training: {folder.path}")

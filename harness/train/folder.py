@@ -1,4 +1,4 @@
-"""The folder of a training: settings, log, checkpoints, model and result; everything in it is replaced whole (D§5).
+"""The folder of a training: settings, log, checkpoints, model and result (D§5). All but the log is replaced whole.
 
 settings.json      the configuration, as given, and the versions of the code that trained
 log.csv            a line per step, over all invocations
@@ -22,7 +22,7 @@ from harness.config import Config, resolved
 from harness.config.convert import build
 from harness.config.resolve import identity
 from harness.run.shards import newest
-from harness.store.files import read_json, write_text
+from harness.store.files import read_json, sweep, write_text
 from harness.store.identity import code_version
 from harness.store.record import Positive, Record, Text
 from harness.train.judged import Judged
@@ -77,15 +77,26 @@ class TrainingFolder:
 
     def lock(self) -> FileLock:
         """Held while it is trained."""
-        return FileLock(self.path.with_suffix(".lock"))
+        return FileLock(self.path.with_name(f"{self.path.name}.lock"))
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed have left."""
+        for folder in (self.path, *self.path.glob("step-*")):
+            sweep(folder)
 
     def begin(self, config: Config, every: int) -> list[str]:
-        """Write the settings; the versions of the code that have trained before this one, oldest first."""
-        before = self._document().code_versions if self.settings.exists() else ()
-        others = [version for version in before if version != code_version()]
-        data = {"config": {**resolved(config), "out": config.out}, "every": every}
+        """Write the settings; the versions of other code that have trained before, oldest first."""
+        others = self.other_code() if self.checkpoint() else []
+        data: dict[str, Any] = {"config": {**resolved(config), "out": str(Path(config.out).resolve())}, "every": every}
+        if not config.scene.procedural:  # `evaluate` may be called in another folder
+            data["config"]["scene"]["path"] = str(Path(config.scene.path).expanduser().resolve())
         write_text(self.settings, json.dumps({**data, "code_versions": [*others, code_version()]}, indent=1) + "\n")
         return others
+
+    def other_code(self) -> list[str]:
+        """Versions of other code that have trained, oldest first."""
+        before = self._document().code_versions if self.settings.exists() else ()
+        return [version for version in before if version != code_version()]
 
     def config(self) -> Config:
         """What is trained. Raises InputError where this is not the folder of a training."""

@@ -18,7 +18,7 @@ class TrainingLog:
 
     step:          from 0
     seconds:       since this invocation began to train
-    loss:          mean over rank 0's views of the step
+    loss:          mean over rank 0's views of the step; on a device the last one known then, nan before the first
     learning_rate: of positions, in world units per normalised step
     primitives:    after the step; of a sharded pipeline, those of rank 0
     structural:    1 where a structural event followed the step

@@ -32,6 +32,7 @@ from odin.comm.transport import ExchangeTransport, Transport
 from odin.finite import require_finite_rows
 from odin.keeper import Keeper
 from odin.mixed.owners import Owners
+from odin.plan import Plan
 from odin.runtime import StepRecord
 from pipelines.columns import XYZ
 from pipelines.export import write_ply
@@ -46,17 +47,21 @@ class Stopped(Exception):
 class Trainer:
     """One rank's training."""
 
-    def __init__(self, spec: RunSpec, workload: Workload, transport: Transport, keeper: Keeper) -> None:
+    def __init__(
+        self, spec: RunSpec, workload: Workload, transport: Transport, keeper: Keeper, plan: Plan | None = None
+    ) -> None:
+        """plan: with checkpoint boundaries, where the ranks of a process share it"""
         self.spec, self.workload, self.transport, self.keeper = spec, workload, transport, keeper
         self.order, self.arm = Order.load(spec), arm_named(spec.cells[0][0])
         self.folder = TrainingFolder(Path(self.order.folder))
         self.sharded = workload.family.sharded
         self.rank, self.where = transport.rank, "at the start of training"
         self._places, self._told = Whereabouts(spec), 0.0
+        self.plan = plan or checkpointed_plan(workload, self.arm, self.order.every)
 
     def run(self) -> None:
         """Train from the newest checkpoint to the end or to where it was asked to stop."""
-        plan = checkpointed_plan(self.workload, self.arm, self.order.every)
+        plan = self.plan
         require_equal_plans(plan, self.transport)
         start: Any = start_or_resume_shard if self.sharded else start_or_resume
         save: Any = shard_saver if self.sharded else saver
@@ -64,6 +69,8 @@ class Trainer:
         runtime, first = start(self.workload, plan, self.arm, self.transport, self.keeper, place)
         keep = save(self.workload, runtime, plan, self.order.every, place)
         self._tell(stage="resumed", step=first)
+        if self.order.stop is not None and self.order.stop <= first < plan.steps:
+            raise Stopped
         began = time.monotonic()
         with ExitStack() as open_log:
             log = open_log.enter_context(TrainingLog(self.folder.log, first)) if self.rank == 0 else None
@@ -79,6 +86,8 @@ class Trainer:
                         record.step, seconds, f"{record.loss:.6f}", rate, len(recipe.table), int(record.structural)
                     )
                 keep(record)
+                if done % self.order.every == 0:
+                    self.keeper.forget()
                 self._progress(done, plan.steps, record.loss)
                 if done == self.order.stop and done < plan.steps:
                     raise Stopped
@@ -132,13 +141,14 @@ def _alone(spec: RunSpec, rank: int) -> None:
 
 
 def _together(spec: RunSpec) -> None:
-    """All ranks are threads of this process."""
+    """All ranks are threads of this process, each with a table of its own."""
     workload = load_workload(spec.config)
     tell(stage="compile")
     compile_kernels(spec.config)
     tell(stage="cell", arm=spec.cells[0][0], repeat=0, steps=spec.config.scale.steps)
     ranks = spec.config.engine.ranks
-    run_threads(ranks, UNSHAPED, lambda transport: _to_the_end(Trainer(spec, workload, transport, Keeper())))
+    plan = checkpointed_plan(workload, arm_named(spec.cells[0][0]), Order.load(spec).every)
+    run_threads(ranks, UNSHAPED, lambda transport: _to_the_end(Trainer(spec, workload, transport, Keeper(), plan)))
 
 
 def _to_the_end(trainer: Trainer) -> bool:

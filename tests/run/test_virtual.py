@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,7 +171,7 @@ def test_a_slow_step_is_told_when_it_is_done(tmp_path: Path, monkeypatch: pytest
     spec = RunSpec(config=load(["engine=virtual"]), cells=(("barrier", 0),), folder=tmp_path)
     Whereabouts(spec).create()
     teller, clock = virtual._Teller(spec, 0, steps=6), iter([10.0, 10.1, 10.2, 110.0, 110.1, 110.2])
-    monkeypatch.setattr(virtual.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(virtual, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     for step in range(6):
         teller(StepRecord(step=step, start=0.0, end=1.0, structural=False, loss=0.5))
     assert told == [1, 4, 6]

@@ -173,7 +173,7 @@ def test_changed_photos_make_a_study_run_again(engine: Engine, tmp_path: Path) -
         """Whether it was pending, how often the scene was loaded, and what was trained."""
         looked.clear()
         engine.ran.clear()
-        pending = not all(state.done for state in pair_states(plan))
+        pending = not all(state.done for state in pair_states(plan, looking=True))
         assert run(tmp_path, *words) == 0
         return pending, len(looked), list(engine.ran)
 
@@ -189,6 +189,15 @@ def test_changed_photos_make_a_study_run_again(engine: Engine, tmp_path: Path) -
         assert rerun() == (True, 1, [])
         (scene / "sparse" / "0" / "note.txt").write_text("added")
         assert rerun() == (True, 1, [])
+        (scene / "sparse/0").rename(tmp_path / "model-0")
+        (scene / "sparse/0").symlink_to(tmp_path / "model-0")
+        assert rerun() == (False, 0, []), "a link to the same files"
+        (tmp_path / "model-0" / "note.txt").write_text("changed")
+        assert rerun() == (True, 1, [])
+        (tmp_path / "model-0" / "note.txt").write_text("changed again")
+        assert [s.done for s in pair_states(plan)] == [True], "what is recorded is reported as it is"
+        patch.setattr("socket.gethostname", lambda: "another")
+        assert all(state.done for state in pair_states(plan, looking=True)), "which may have a copy of its own"
     (scene / "images").rename(tmp_path / "elsewhere")
     (scene / "sparse").rename(tmp_path / "model")
     assert rerun() == (False, 0, []), "a folder that is not here does not make records less true"

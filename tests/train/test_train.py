@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -52,7 +53,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bits(
 ) -> None:
     """Past a densification and a step of the SH schedule; the log's steps and learning rates go on (A6)."""
     assert main([*QUALITY, f"out={tmp_path}", "--stop", "40"]) == 0
-    assert "Stopped after 40 of 60 steps" in capsys.readouterr().out
+    assert "Stopped at a checkpoint of 60 steps" in capsys.readouterr().out
     assert not (folder(tmp_path) / "result.json").exists() and len(log(tmp_path)) == 40
     assert main([*QUALITY, f"out={tmp_path}"]) == 0
     assert_equal(whole, tmp_path)
@@ -67,12 +68,35 @@ def test_a_training_whose_rank_was_killed_names_its_checkpoint_and_goes_on(whole
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("train/*/checkpoint.npz")) and time.monotonic() < deadline:
         time.sleep(0.01)
+        for rank in psutil.Process(started.pid).children() if list(tmp_path.glob("train/*/log.csv")) else []:
+            _slow_down(rank)
     os.kill(psutil.Process(started.pid).children()[-1].pid, signal.SIGKILL)
     _, said = started.communicate(timeout=60)
     assert started.returncode == 1
     assert "SIGKILL" in said.splitlines()[-1] and "goes on from checkpoint.npz" in said.splitlines()[-1]
     assert main([*QUALITY, f"out={tmp_path}"]) == 0
     assert_equal(whole, tmp_path)
+
+
+def _slow_down(rank: psutil.Process) -> None:
+    """A rank does one part in five of what it could, so that it does not end before it is killed."""
+    with contextlib.suppress(psutil.Error):
+        rank.suspend()
+        time.sleep(0.02)
+        rank.resume()
+        time.sleep(0.005)
+
+
+def test_a_stop_that_has_been_reached_trains_nothing_more(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for stop in ("40", "40", "20"):
+        assert main([*QUALITY, f"out={tmp_path}", "--stop", stop]) == 0
+        assert "Stopped at a checkpoint of 60 steps" in capsys.readouterr().out
+        assert len(log(tmp_path)) == 40
+    (folder(tmp_path) / "checkpoint.npz").write_bytes((folder(whole) / "checkpoint.npz").read_bytes())
+    assert main([*QUALITY, f"out={tmp_path}"]) == 0, "killed between the last checkpoint and the result"
+    assert (folder(tmp_path) / "result.json").read_text() == (folder(whole) / "result.json").read_text()
 
 
 def test_what_has_ended_is_not_trained_again(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
