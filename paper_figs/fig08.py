@@ -58,7 +58,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         return None
     columns = min(2, len(present))
     lines = -(-len(present) // columns)
-    with sheet(1.9 * lines, lines, columns) as (figure, grid):
+    with sheet(1.7 * lines + 0.8, lines, columns) as (figure, grid):
         for axes in grid.flat[len(present) :]:
             axes.set_axis_off()
         for axes, pipeline in zip(grid.flat, present, strict=False):

@@ -64,7 +64,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         return None
     places = list(dict.fromkeys(ratios["scene"]))
     hidden = rows[rows["quantity"].isin(["hidden_publish", "hidden_observe"])]
-    with canvas(0.5 * len(places) + 1.1, 2, sharey=True) as (figure, (left, right)):
+    with canvas(0.5 * len(places) + 1.3, 2, sharey=True) as (figure, (left, right)):
         dots(left, ratios, "scene", places)
         for row in limits.to_dict("records"):
             y = places.index(row["scene"])
