@@ -9,21 +9,17 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from harness.config.checks import expect, expect_at_least, expect_one_of
+from harness.config.committed import CLUSTERS, COMMITTED_COMPUTE, FITTED_LINKS
+from harness.config.crosschecks import check_arms, check_fork, check_profiles
 from harness.config.faults import check_faults
 from harness.config.pipeline import Pipeline
 from harness.config.sizes import read_bytes
-from odin.arms import MIXED, Waits, arm
-from odin.device.objection import device_objection
+from odin.arms import arm
 from odin.errors import InputError
-from pipelines.adapters.pins import HOST_ONLY
 
 PROCEDURAL_SCENES = ("city", "falsifier", "orbit", "rooms")
 DEVICES = ("cpu", "cuda")
 REDUCTIONS = ("native", "ordered")  # `odin.comm.transport.Reduction`, which needs torch
-# Files below results/profiles and link fits; a test compares.
-COMMITTED_COMPUTE = ("rtx4090",)
-CLUSTERS = ("rtx4090-pcie4", "rtx4090-pcie4+erdma160")
-FITTED_LINKS = ("fig1-2dgs", "fig1-3dgs", "fig1-dash", "fig1-taming")
 PAPER_COUPLING = 0.2  # limit of sas=paper where none is given
 MOST_RANKS = 16
 MOST_SPREAD = 64  # GPUs, on one node or several, and threads of the virtual engine
@@ -369,108 +365,12 @@ class Config:
             expected="a folder",
             advice="The default is out=runs.",
         )
-        expect(
-            not (self.engine.cuda and self.link.shaped),
-            key="link",
-            value=self.link.name,
-            expected="link=none with engine.device=cuda",
-            advice="Collectives between GPUs take the time that they take; no link is emulated there.",
-        )
-        refused = {name: reason for name in self.study.arms if (reason := device_objection(arm(name)))}
-        expect(
-            not (self.engine.cuda and refused),
-            key="study.arms",
-            value=tuple(refused),
-            expected="arms that run on a device",
-            advice=" ".join(f"{name}: {reason}." for name, reason in refused.items()),
-        )
-        expect(
-            self.engine.ranks > 1 or all(arm(name).waits is not Waits.DDP for name in self.study.arms),
-            key="study.arms",
-            value=self.study.arms,
-            expected="arms that one rank can run (engine.ranks=1)",
-            advice="ddp needs a process group, which one rank does not have; use ranks=2, or leave it out: on one rank "
-            "it would do what barrier does.",
-        )
-
-        alien = tuple(name for name in self.study.arms if self.pipeline.sharded and arm(name).waits not in MIXED)
-        expect(
-            not alien,
-            key="study.arms",
-            value=alien,
-            expected=f"arms of mixed parallelism with pipeline={self.pipeline.name}",
-            advice="Owners exchange projected rows, not gradients of a whole table; use barrier, barrier-planned, "
-            "quality, throughput or predicted.",
-        )
-        expect(
-            not self.pipeline.sharded or self.study.memory_bytes is None,
-            key="memory",
-            value=self.study.memory,
-            expected=f"memory=none with pipeline={self.pipeline.name}",
-            advice="What overlap keeps alive is known for a whole table on every rank, not for the shard of an owner.",
-        )
-        self._check_fork()
-        self._check_profiles()
+        check_arms(self)
+        check_fork(self)
+        check_profiles(self)
         cells = len(self.study.arms) * (2 if self.study.mirrored else 1)
         check_faults(
             self.faults, ranks=self.engine.ranks, steps=self.scale.steps, cells=cells, virtual=self.engine.virtual
-        )
-
-    def _check_fork(self) -> None:
-        fork, engine = self.pipeline.source == "fork", self.engine
-        expect(
-            not fork or not engine.virtual,
-            key="engine.name",
-            value=engine.name,
-            expected="process with source=fork",
-            advice="A fork's modules are those of one process; engine=process gives every rank its own.",
-        )
-        expect(
-            not fork or engine.cuda or not (engine.padded or self.link.shaped),
-            key="engine.padded, link.name",
-            value=(engine.padded, self.link.name),
-            expected="false and none with source=fork device=cpu",
-            advice="Without a GPU stand-ins take the place of the fork's kernels, and their times say nothing of it; "
-            "write padded=false link=none to check what it computes.",
-        )
-        expect(
-            not (fork and engine.cuda) or self.pipeline.name not in HOST_ONLY,
-            key="engine.device",
-            value=engine.device,
-            expected=f"cpu with source=fork pipeline={self.pipeline.name}",
-            advice="On a GPU the forks of 3dgs, taminggs and dashgs can be driven so far.",
-        )
-        dense_taming = self.pipeline.name == "taminggs" and self.pipeline.optimizer != "selective"
-        expect(
-            not (fork and engine.cuda and dense_taming) or self.pipeline.f_rest_every == 1,
-            key="pipeline.f_rest_every",
-            value=self.pipeline.f_rest_every,
-            expected="1 with source=fork device=cuda",
-            advice="Gradients are held back on the CPU only so far; 1 is upstream without --sh_lower.",
-        )
-
-    def _check_profiles(self) -> None:
-        committed = self.compute.committed
-        expect(
-            self.engine.virtual or (not committed and self.compute.overlap_slowdown == 1),
-            key="compute.name, compute.overlap_slowdown",
-            value=(self.compute.name, self.compute.overlap_slowdown),
-            expected="host-cpu and 1 on the process engine",
-            advice="Profiles of other hardware and slowed compute need a computed clock: engine=virtual.",
-        )
-        expect(
-            committed or not self.link.committed,
-            key="link.name",
-            value=self.link.name,
-            expected="exposed-… or none with compute=host-cpu",
-            advice=f"A committed link belongs to a committed profile: compute={COMMITTED_COMPUTE[0]}.",
-        )
-        expect(
-            (self.link.name == "cluster") == (self.cluster.name != "local"),
-            key="cluster.name, link.name",
-            value=(self.cluster.name, self.link.name),
-            expected="link=cluster with a cluster of GPUs, and with no other",
-            advice=f"For example cluster={CLUSTERS[0]} link=cluster compute={COMMITTED_COMPUTE[0]}.",
         )
 
     @property
