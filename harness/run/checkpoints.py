@@ -74,12 +74,17 @@ def require_own(path: Path, header: Header, workload: Workload) -> None:
         )
 
 
-def saver(workload: Workload, runtime: Runtime, plan: Plan, every: int, path: Path) -> Callable[[StepRecord], None]:
-    """An `on_step` that writes a checkpoint after every `every`-th step and the last. Every rank calls it, rank 0
-    writes."""
+def saver(
+    workload: Workload, runtime: Runtime, plan: Plan, every: int, path: Path, *, last: bool = False
+) -> Callable[[StepRecord], None]:
+    """An `on_step` that writes a checkpoint after every `every`-th step. Every rank calls it, rank 0 writes.
+
+    last: after the last step too
+    """
 
     def on_step(record: StepRecord) -> None:
-        if (record.step + 1) % every == 0 or record.step + 1 == plan.steps:
+        done = record.step + 1
+        if last if done == plan.steps else done % every == 0:
             checkpoint = _gather(workload, runtime, plan, record.step + 1)
             if runtime.transport.rank == 0:
                 save(path, checkpoint)

@@ -92,15 +92,17 @@ def start_or_resume_shard(
 
 
 def shard_saver(
-    workload: Workload, runtime: MixedRuntime, plan: Plan, every: int, folder: Path
+    workload: Workload, runtime: MixedRuntime, plan: Plan, every: int, folder: Path, *, last: bool = False
 ) -> Callable[[StepRecord], None]:
-    """An `on_step` that writes a checkpoint after every `every`-th step and the last, and removes older ones. Every
-    rank calls it."""
+    """An `on_step` that writes a checkpoint after every `every`-th step and removes older ones. Every rank calls it.
+
+    last: after the last step too
+    """
     transport = runtime.transport
 
     def on_step(record: StepRecord) -> None:
         step = record.step + 1
-        if step % every and step < plan.steps:
+        if not (last if step == plan.steps else step % every == 0):
             return
         target = folder / f"step-{step:06d}"
         target.mkdir(parents=True, exist_ok=True)

@@ -67,7 +67,7 @@ class Trainer:
         save: Any = shard_saver if self.sharded else saver
         place = self.folder.checkpoints(sharded=self.sharded)
         runtime, first = start(self.workload, plan, self.arm, self.transport, self.keeper, place)
-        keep = save(self.workload, runtime, plan, self.order.every, place)
+        keep = save(self.workload, runtime, plan, self.order.every, place, last=True)
         self._tell(stage="resumed", step=first)
         if self.order.stop is not None and self.order.stop <= first < plan.steps:
             raise Stopped
