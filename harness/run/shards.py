@@ -6,7 +6,6 @@ A checkpoint is a folder `step-000120` with a file for each owner and, when all 
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.run.checkpoints import require_fit, require_own
+from harness.run.shard_files import COMPLETE, OWNER, newest, owner_file, step_of
 from harness.run.workload import Workload
 from odin.arms import Arm
 from odin.comm.transport import ExchangeTransport
@@ -26,27 +26,6 @@ from odin.publication.knowledge import Knowledge
 from odin.runtime import StepRecord
 from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
 from pipelines.reference.grendel import GrendelSplatting
-
-COMPLETE = "complete"
-_STEP = re.compile(r"step-(\d{6,})")
-_OWNER = re.compile(r"owner-\d{1,4}-of-(\d{1,4})\.npz")
-
-
-def owner_file(folder: Path, rank: int, ranks: int) -> Path:
-    """Where an owner's rows lie in a checkpoint."""
-    return folder / f"owner-{rank}-of-{ranks}.npz"
-
-
-def newest(folder: Path) -> Path | None:
-    """The newest whole checkpoint below a folder, or None."""
-    found = [path.parent for path in folder.glob(f"step-*/{COMPLETE}") if _step_of(path.parent) is not None]
-    return max(found, key=lambda path: _step_of(path) or 0, default=None)
-
-
-def _step_of(folder: Path) -> int | None:
-    """The step of a checkpoint by its name; names of seven digits and more sort before those of six."""
-    found = _STEP.fullmatch(folder.name)
-    return int(found[1]) if found else None
 
 
 def start_or_resume_shard(
@@ -111,7 +90,7 @@ def shard_saver(
         if transport.rank == 0:
             (target / COMPLETE).touch()
             for old in folder.glob("step-*"):
-                if (_step_of(old) or step) < step:
+                if (step_of(old) or step) < step:
                     shutil.rmtree(old, ignore_errors=True)  # someone may be reading it
         transport.barrier()
 
@@ -155,7 +134,7 @@ def restored(workload: Workload, source: Path) -> tuple[GrendelSplatting, int]:
 
 def _owner_files(source: Path) -> list[Path]:
     """The files of all owners, in rank order. Raises InputError where they are not all there."""
-    found = [match for path in sorted(source.glob("owner-*")) if (match := _OWNER.fullmatch(path.name))]
+    found = [match for path in sorted(source.glob("owner-*")) if (match := OWNER.fullmatch(path.name))]
     ranks = int(found[0][1]) if found else 0
     files = [owner_file(source, rank, ranks) for rank in range(ranks)]
     if not files or {match[0] for match in found} != {path.name for path in files}:

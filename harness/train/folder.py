@@ -21,7 +21,7 @@ from filelock import FileLock
 from harness.config import Config, resolved
 from harness.config.convert import build
 from harness.config.resolve import identity
-from harness.run.shards import newest
+from harness.run.shard_files import newest
 from harness.store.files import read_json, sweep, write_text
 from harness.store.identity import code_version
 from harness.store.record import Positive, Record, Text

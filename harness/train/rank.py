@@ -55,7 +55,7 @@ class Trainer:
         self.order, self.arm = Order.load(spec), arm_named(spec.cells[0][0])
         self.folder = TrainingFolder(Path(self.order.folder))
         self.sharded = workload.family.sharded
-        self.rank, self.where = transport.rank, "at the start of training"
+        self.rank = transport.rank
         self._places, self._told = Whereabouts(spec), 0.0
         self.plan = plan or checkpointed_plan(workload, self.arm, self.order.every)
 
@@ -77,8 +77,7 @@ class Trainer:
 
             def on_step(record: StepRecord) -> None:
                 done, recipe = record.step + 1, runtime.recipe
-                self.where = f"after {done} steps"
-                self._places.say(self.rank, self.where)
+                self._places.say(self.rank, f"after {done} steps")
                 if log is not None:
                     rate = f"{recipe.learning_rates(record.step)[XYZ].max():.9g}"
                     seconds = f"{time.monotonic() - began:.3f}"
@@ -94,7 +93,7 @@ class Trainer:
 
             self.transport.barrier()
             runtime.run(first, on_step)
-        self.where = "after training"
+        self._places.say(self.rank, "after training")
         self._finish(self._whole(runtime), plan.steps)
 
     def _whole(self, runtime: Any) -> Any:
