@@ -22,6 +22,18 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
+def expect_utf8(key: str, text: str) -> None:
+    """Raise InputError for a path that records could not name: its bytes that are no UTF-8 come as half characters."""
+    half = any("\ud800" <= letter <= "\udfff" for letter in text)
+    expect(
+        not half,
+        key=key,
+        value=text,
+        expected="text in UTF-8",
+        advice="Rename the file or folder, or give a link to it another name.",
+    )
+
+
 def expect(accepted: bool, *, key: str, value: object, expected: str, advice: str) -> None:
     """Raise InputError unless `accepted`. `expected` completes "expected …", `advice` is a full sentence."""
     if not accepted:

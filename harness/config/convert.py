@@ -42,14 +42,6 @@ def _field(key: str, value: Any, kind: Any) -> Any:
     if is_dataclass(kind) and isinstance(kind, type) and isinstance(value, Mapping):
         return build(kind, value, prefix=f"{key}.")
     options = get_args(kind) if get_origin(kind) is UnionType else (kind,)
-    # Bytes of a path that are no UTF-8 come as half characters, which no file of ours could hold.
-    expect(
-        not any(isinstance(text, str) and not _whole(text) for text in (value if isinstance(value, list) else [value])),
-        key=key,
-        value=value,
-        expected="text in UTF-8",
-        advice="Rename the file or folder, or give a link to it another name.",
-    )
     for option in options:
         if _fits(value, option):
             return _as(value, option)
@@ -60,14 +52,6 @@ def _field(key: str, value: Any, kind: Any) -> Any:
         expected=", or ".join(_named(option) for option in options),
         advice="Write the value as in `odin-bench reproduce headline --dry-run`.",
     )
-
-
-def _whole(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _fits(value: Any, kind: Any) -> bool:

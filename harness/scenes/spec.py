@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness.config.checks import expect_utf8
 from odin.errors import InputError
 
 Progress = Callable[[str], None]
@@ -44,6 +45,8 @@ class SceneSpec:
             raise InputError(
                 "The scene path is empty: give a scene folder, or the name of a procedural capture such as rooms."
             )
+        expect_utf8("scene", self.path)
+        expect_utf8("images", self.images)
         if not self.images.strip():
             raise InputError("The name of the image folder is empty: give images, images_2, images_4 or the like.")
         if self.test_every < 0:

@@ -22,6 +22,7 @@ from tempfile import TemporaryFile
 from filelock import Timeout
 from pydantic import ValidationError
 
+from harness.config.checks import expect_utf8
 from harness.store.files import write_text
 from harness.store.identity import SCHEMA_VERSION
 from harness.store.schema import Result, Status
@@ -62,6 +63,7 @@ class CellStore:
             if not (self.root / "cells").is_dir():
                 raise InputError(f"{self.root} holds no records: it has no folder `cells`.")
             return
+        expect_utf8("out", str(self.root))
         try:
             (self.root / "cells").mkdir(parents=True, exist_ok=True)
             (self.root / "locks").mkdir(exist_ok=True)

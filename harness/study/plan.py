@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import Config, resolved
+from harness.config.checks import expect_utf8
 from harness.config.convert import build
 from harness.config.resolve import identity_of
 from harness.run.fork_pin import pin_of
@@ -211,6 +212,7 @@ def _checked(pair: PlannedPair) -> PlannedPair:
 
 def _planned(place: Place) -> PlannedPair:
     settings = resolved(place.config)
+    expect_utf8("scene", settings["scene"]["path"])
     if not place.config.scene.procedural:
         # A job starts in another folder than the user.
         settings["scene"]["path"] = str(Path(settings["scene"]["path"]).expanduser().resolve())

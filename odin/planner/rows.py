@@ -25,7 +25,7 @@ from odin.tracks import Tracks
 # One thread below: starting and merging costs more than it saves (about 10,000 views of 100 observations).
 OBSERVATIONS_PER_THREAD = 1_000_000
 MOST_THREADS = 2  # plans are made on every rank of a node at once
-SPARE = 4
+SPARE = 4  # of a list of candidates beyond twice what is kept of it
 BUCKETS = 512  # that rows are written to at a time
 BLOCKS = 4  # of views per thread: coupling varies along a capture, so threads take turns
 

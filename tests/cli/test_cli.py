@@ -245,9 +245,8 @@ def test_bytes_that_are_no_text_survive_an_ascii_terminal(tmp_path: Path) -> Non
         capture_output=True,
         check=False,
     )
-    assert done.returncode == 2, done.stderr
-    assert b"\\udce9" in done.stderr and b"expected text in UTF-8" in done.stderr
-    assert len(done.stderr.splitlines()) == 1 and done.stderr.isascii()
+    assert done.returncode == 0, done.stderr
+    assert b"\\udce9" in done.stdout
 
 
 def test_ctrl_c_in_a_real_process() -> None:

@@ -25,8 +25,10 @@ ODD = os.fsdecode(b"b\xff\xfed")
         (["plan", f"scene=rooms?views={'9' * 5000}"], "given once as a whole number"),
         (["reproduce", "headline", "scene=rooms", f"out=/tmp/{ODD}"], "expected text in UTF-8"),
         (["reproduce", "headline", f"scene=/tmp/{ODD}"], "expected text in UTF-8"),
+        (["train", "arms=quality", f"scene=/tmp/{ODD}", "--every", "1"], "expected text in UTF-8"),
+        (["run", "smoke", f"scene=/tmp/{ODD}"], "expected text in UTF-8"),
     ],
-    ids=["digits", "units", "views", "out", "scene"],
+    ids=["digits", "units", "views", "out", "scene", "train", "run"],
 )
 def test_it_is_refused(
     words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -33,7 +33,7 @@ def test_any_text_survives_quoting(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["a b", "a=b=c", "[a]", "{a: 1}", "${seed}", "\\${x}", "a,b", "???", "null", "1e3", "日本"]
+    "path", ["a b", "a=b=c", "[a]", "{a: 1}", "${seed}", "\\${x}", "a,b", "???", "null", "1e3", "日本", "b\udce9"]
 )
 def test_a_path_is_taken_as_typed(path: str) -> None:
     config = load([f"scene={path}", f"out={path}"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from odin.errors import InputError
 from odin.planner import SETTINGS, LocalityGraph, graph_from_pairs, graph_setting, locality_graph, pieces, rows
 from odin.planner.row_kernels import VIEW
-from odin.planner.rows import row_table
+from odin.planner.rows import RowTable, row_table
 from odin.tracks import Tracks
 
 from .captures import ring, track_lists, tracks_from
@@ -77,19 +77,26 @@ def test_long_unordered_tracks_on_any_number_of_threads(
     assert all(0 < weight <= 1 for weight in edges(one).values())
 
 
+def sampled_rows(threads: int) -> RowTable:
+    """Of 300 tracks of up to eight views, capped and sampled."""
+    rng = np.random.default_rng(0)
+    tracks = tracks_from([rng.integers(0, 61, rng.integers(0, 9)).tolist() for _ in range(300)], 61)
+    return row_table(tracks, track_cap=5, observations=12, threads=threads)
+
+
+def assert_equal_rows(one: RowTable, other: RowTable) -> None:
+    for name in ("starts", "table", "inner", "positions", "sizes"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+
+
 @pytest.mark.parametrize("buckets", [1, 3, 20])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_rows_that_pass_through_buckets_end_in_the_same_place(
     buckets: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng = np.random.default_rng(0)
-    tracks = tracks_from([rng.integers(0, 61, rng.integers(0, 9)).tolist() for _ in range(300)], 61)
-    shape = {"track_cap": 5, "observations": 12, "threads": threads}
-    direct = row_table(tracks, **shape)
+    direct = sampled_rows(threads)
     monkeypatch.setattr(rows, "BUCKETS", buckets)
-    passed = row_table(tracks, **shape)
-    for name in ("starts", "table", "inner", "positions"):
-        assert np.array_equal(getattr(direct, name), getattr(passed, name))
+    assert_equal_rows(direct, sampled_rows(threads))
 
 
 @pytest.mark.parametrize("piece", [1, 50, 400])
@@ -98,14 +105,9 @@ def test_rows_that_are_collected_twice_to_save_memory_are_the_same(
     piece: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 1,200 observations, a thread holds the rows of its first piece, or of the first few."""
-    rng = np.random.default_rng(0)
-    tracks = tracks_from([rng.integers(0, 61, rng.integers(0, 9)).tolist() for _ in range(300)], 61)
-    shape = {"track_cap": 5, "observations": 12, "threads": threads}
-    held = row_table(tracks, **shape)
+    held = sampled_rows(threads)
     monkeypatch.setattr(pieces, "PIECE", piece)
-    twice = row_table(tracks, **shape)
-    for name in ("starts", "table", "inner", "positions", "sizes"):
-        assert np.array_equal(getattr(held, name), getattr(twice, name))
+    assert_equal_rows(held, sampled_rows(threads))
 
 
 def test_a_sample_that_holds_everything_is_exact() -> None:
