@@ -37,6 +37,8 @@ from odin.recipe import Event, Frame, Recipe
 from odin.segments import Part, SegmentSpec, two_buckets
 from odin.slot import Segment, Slot
 
+_MOVES = 8  # steps whose bounds on movement are worked out at once
+
 
 class Publication(ABC):
     """Base of the policies. The runtime calls, in a step: `open`, `unit_of`, then for each view `before_projection`
@@ -64,7 +66,7 @@ class Publication(ABC):
         self._specs: Sequence[SegmentSpec] = ()
         self._own_rows: list[NDArray[np.int32]] = []
         self._ahead: dict[int, Scopes] = {}  # step → scopes of its own views, asked for where the host runs ahead
-        self._bounds: dict[tuple[int, int], tuple[float, float]] = {}  # (step, t) → `_moves`, asked for by two steps
+        self._bounds: dict[tuple[int, int], tuple[float, float]] = {}  # (step, t) → `_moves`
 
     runs_ahead = False  # nothing is waited for inside a step, so a rank may be up to a step ahead of another
 
@@ -242,11 +244,16 @@ class Publication(ABC):
         return self._moves(step, self.recipe.table.t + 1)
 
     def _moves(self, step: int, t: int) -> tuple[float, float]:
-        """Bounds on the movement of centres and log-scales in one update."""
+        """Bounds on the movement of centres and log-scales in one update.
+
+        Several steps are worked out at once: between rendering and culling, everything that one alone needs has left
+        the caches, and it takes seven times as long.
+        """
         if (step, t) not in self._bounds:
-            bound = selective_bound(t) if self.recipe.table.selective else adam_bound(t)
-            self._bounds[step, t] = self.recipe.displacement(step, bound)
-            self._bounds.pop((step - 2, t - 2), None)
+            bound = selective_bound if self.recipe.table.selective else adam_bound
+            self._bounds = {key: moves for key, moves in self._bounds.items() if key[0] >= step - 1}
+            for k in range(max(1, min(_MOVES, self.plan.steps - step))):
+                self._bounds[step + k, t + k] = self.recipe.displacement(step + k, bound(t + k))
         return self._bounds[step, t]
 
     def _partition(self, step: int, specs: Sequence[SegmentSpec]) -> None:

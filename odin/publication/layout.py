@@ -206,22 +206,31 @@ def sort_rows(last: NDArray, need: NDArray, table: NDArray, classes: int) -> tup
 
     last, need: uint8 [N]; table: unsigned [256, 256], all below `classes`
     """
-    rows = np.uint64(last.shape[0])
+    # Neighbours are mostly of one class, and a counter cannot go up twice at once: two halves of the rows take turns,
+    # each with counters of its own.
+    rows, half = np.uint64(last.shape[0]), np.uint64(last.shape[0] // 2)
     label, ids = np.empty(rows, table.dtype), np.empty(rows, np.int32)
-    starts = np.zeros(classes + 1, np.int64)
-    for row in range(rows):
-        label[row] = table[last[row], need[row]]
+    starts, upper = np.zeros(classes + 1, np.int64), np.zeros(classes, np.int64)
+    for row in range(half):
+        other = row + half
+        label[row], label[other] = table[last[row], need[row]], table[last[other], need[other]]
         starts[label[row]] += 1
+        upper[label[other]] += 1
+    for row in range(np.uint64(2) * half, rows):  # the last of an odd number
+        label[row] = table[last[row], need[row]]
+        upper[label[row]] += 1
     before = 0
     for k in range(classes):
-        size, starts[k] = starts[k], before
-        before += size
+        lower, starts[k] = starts[k], before
+        before, upper[k] = before + lower + upper[k], before + lower
     starts[classes] = before
     place = starts.copy()
-    for row in range(rows):
-        at = place[label[row]]
-        ids[at] = row
-        place[label[row]] = at + 1
+    for row in range(half):
+        at, above = place[label[row]], upper[label[row + half]]
+        ids[at], ids[above] = row, row + half
+        place[label[row]], upper[label[row + half]] = at + 1, above + 1
+    for row in range(np.uint64(2) * half, rows):
+        ids[upper[label[row]]] = row
     return ids, starts
 
 

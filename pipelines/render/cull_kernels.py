@@ -144,17 +144,21 @@ def fill_balls(geometry: Rows, level: Levels, shift: Doubles, growth: Doubles, f
     for j in range(BLOCK):
         i = min(first + j, last)
         prefetch(geometry, min(i + BLOCK, last))  # loaded while views look at this block
-        p = vec(geometry, i)
+        balls[j], balls[j + BLOCK], balls[j + 2 * BLOCK] = vec(geometry, i)
         a, b, c = log_scales(geometry, i)
         highest, held = max(highest, level[i]), min(level[i], top)
-        radius, log_scale2 = shift[held], 2.0 * (max(a, max(b, c)) + growth[held])
-        if math.isnan((p[0] - p[0]) + (p[1] - p[1]) + (p[2] - p[2]) + a + b + c):
-            p, radius, log_scale2 = (0.0, 0.0, 0.0), 0.0, -math.inf
-        balls[j], balls[j + BLOCK], balls[j + 2 * BLOCK] = p
-        balls[j + 3 * BLOCK], balls[j + 4 * BLOCK] = reach_of(p, radius), log_scale2
+        log_scale2 = 2.0 * (max(a, max(b, c)) + growth[held])
+        balls[j + 3 * BLOCK] = shift[held]
+        balls[j + 4 * BLOCK] = log_scale2 if a + b + c == a + b + c else math.nan
     # Apart from the gathers above, so that it is vectorised.
-    for j in range(U(4 * BLOCK), U(5 * BLOCK)):
-        balls[j] = exp(balls[j])
+    for j in range(U(BLOCK)):
+        p, radius = (balls[j], balls[j + U(BLOCK)], balls[j + U(2 * BLOCK)]), balls[j + U(3 * BLOCK)]
+        log_scale2 = balls[j + U(4 * BLOCK)]
+        lost = math.isnan((p[0] - p[0]) + (p[1] - p[1]) + (p[2] - p[2]) + log_scale2)
+        p = 0.0 if lost else p[0], 0.0 if lost else p[1], 0.0 if lost else p[2]
+        balls[j], balls[j + U(BLOCK)], balls[j + U(2 * BLOCK)] = p
+        balls[j + U(3 * BLOCK)] = reach_of(p, 0.0 if lost else radius)
+        balls[j + U(4 * BLOCK)] = exp(-math.inf if lost else log_scale2)
     return highest
 
 
