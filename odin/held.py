@@ -12,7 +12,9 @@ Legend: N rows, D columns, C columns of the group, R rows of one call.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -109,23 +111,58 @@ class Reduced:
     offsets: NDArray[np.int64]
 
 
-class HeldGroup:
+class Held(ABC):
     """The last column group of a table, applied every `every`-th step.
 
     t:    Adam steps that the group has taken
-    sums: float32 [N, C], gradients published since its last step, not divided by the batch
+    sums: float32 [N, C], where the table is: gradients published since its last step, not divided by the batch
     """
+
+    sums: Any
 
     def __init__(self, layout: ColumnLayout, every: int) -> None:
         if every < 1 or len(layout.groups) < 3:
             raise ValueError(f"a group behind geometry and colours is held for {every} steps, expected at least 1")
         self.group, self.every, self.t = len(layout.groups) - 1, every, 0
         self.first, self.columns = layout.groups[-1].first, layout.groups[-1].width
-        self.sums = np.zeros((0, self.columns), np.float32)
+        self.clear(0)
 
+    @abstractmethod
     def clear(self, rows: int) -> None:
         """Empty sums for a table of so many rows: a structural event that replaces it drops them, as upstream."""
-        self.sums = np.zeros((rows, self.columns), np.float32)
+
+    @abstractmethod
+    def host_sums(self) -> Floats:
+        """The sums on the host: their own storage, or a copy from the device (blocks)."""
+
+    @abstractmethod
+    def restore(self, t: int, sums: Floats) -> None:
+        """Continue from so many steps and a copy of such sums."""
+
+    # Moments, rows and reduced gradients below are those of the place that the table is in.
+
+    @abstractmethod
+    def gradient(self, state: Any, update: Update, ids: Any, reduced: Any) -> None:
+        """The step's gradient of rows `ids` has arrived: sum it, or apply it with the sum."""
+
+    @abstractmethod
+    def zero(self, state: Any, update: Update, ids: Any) -> None:
+        """Rows `ids` have no gradient in this step, or it is taken as zero for now."""
+
+    @abstractmethod
+    def correct(self, state: Any, update: Update, ids: Any, reduced: Any) -> None:
+        """The gradient of rows that took `zero` has arrived."""
+
+    def published(self, update: Update) -> None:
+        """The step is applied to every row; the next sum starts from zero."""
+        if update.held is not None and update.held.applies:
+            self.sums[:] = 0.0
+
+    def sizes(self, update: Update) -> Floats:
+        """Step size of each column, float32 [C]."""
+        assert update.held is not None
+        lr = update.lr[self.first : self.first + self.columns]
+        return update.held.step_sizes(lr)
 
     def applies(self, step: int) -> bool:
         """Whether the group moves in a step of the plan."""
@@ -137,44 +174,51 @@ class HeldGroup:
         self.t += applies
         return HeldUpdate(t=self.t, applies=applies)
 
+
+class HeldGroup(Held):
+    """A held group in the host's memory."""
+
+    sums: Floats
+
+    def clear(self, rows: int) -> None:
+        """See Held."""
+        self.sums = np.zeros((rows, self.columns), np.float32)
+
+    def host_sums(self) -> Floats:
+        """See Held."""
+        return self.sums
+
+    def restore(self, t: int, sums: Floats) -> None:
+        """See Held."""
+        self.t, self.sums = t, sums.copy()
+
     def gradient(self, state: Moments, update: Update, ids: Ids, reduced: Reduced) -> None:
-        """The step's gradient of rows `ids` has arrived: sum it, or apply it with the sum."""
+        """See Held."""
         held = update.held
         assert held is not None
         if not held.applies:
             _add(self.sums.reshape(-1), self.columns, ids, reduced.values, reduced.offsets)
             return
         _adam(*state.flat(), self.first, self.columns, ids, self.sums.reshape(-1), reduced.values, reduced.offsets,
-              False, np.float32(update.scale), self._sizes(update), held.denominator_scale())  # fmt: skip
+              False, np.float32(update.scale), self.sizes(update), held.denominator_scale())  # fmt: skip
 
     def zero(self, state: Moments, update: Update, ids: Ids) -> None:
-        """Rows `ids` have no gradient in this step, or it is taken as zero for now."""
+        """See Held."""
         held = update.held
         assert held is not None
         if held.applies:
             _adam(*state.flat(), self.first, self.columns, ids, self.sums.reshape(-1), _NONE, _NO_OFFSETS,
-                  True, np.float32(update.scale), self._sizes(update), held.denominator_scale())  # fmt: skip
+                  True, np.float32(update.scale), self.sizes(update), held.denominator_scale())  # fmt: skip
 
     def correct(self, state: Moments, update: Update, ids: Ids, reduced: Reduced) -> None:
-        """The gradient of rows that took `zero` has arrived."""
+        """See Held."""
         held = update.held
         assert held is not None
         if not held.applies:
             self.gradient(state, update, ids, reduced)
             return
         _correct(*state.flat(), self.first, self.columns, ids, self.sums.reshape(-1), reduced.values, reduced.offsets,
-                 np.float32(update.scale), self._sizes(update), held.denominator_scale())  # fmt: skip
-
-    def published(self, update: Update) -> None:
-        """The step is applied to every row; the next sum starts from zero."""
-        if update.held is not None and update.held.applies:
-            self.sums[:] = 0.0
-
-    def _sizes(self, update: Update) -> Floats:
-        """Step size of each column, float32 [C]."""
-        assert update.held is not None
-        lr = update.lr[self.first : self.first + self.columns]
-        return update.held.step_sizes(lr)
+                 np.float32(update.scale), self.sizes(update), held.denominator_scale())  # fmt: skip
 
 
 _NONE = np.zeros(1, np.float32)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from odin.held import HeldGroup, Reduced
+from odin.held import Held, HeldGroup, Reduced
 from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
 from odin.rows import ADAM, AdamConstants, Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
@@ -43,7 +43,7 @@ class ParameterTable:
         if hold and selective:
             raise ValueError("selective Adam updates all columns of a row together; no group of it can be held")
         self.layout, self.selective = layout, selective
-        self.held = HeldGroup(layout, hold) if hold else None
+        self.held: Held | None = self._make_held(hold) if hold else None
         self.t = 0
         self.evidence: NDArray[np.float32] | None = None
         self.replace(parameters, torch.zeros_like(parameters), torch.zeros_like(parameters))
@@ -72,6 +72,10 @@ class ParameterTable:
             if source is not None:
                 self.evidence[source >= 0] = old[source[source >= 0]]
 
+    def _make_held(self, every: int) -> Held:
+        """The held group, where the table is."""
+        return HeldGroup(self.layout, every)
+
     def _hold(self) -> None:
         """New storage is in place."""
         self._moments = Moments(p=self.parameters.numpy(), m=self.m.numpy(), v=self.v.numpy())
@@ -95,7 +99,7 @@ class ParameterTable:
         hold = 0 if self.held is None else self.held.every
         other = ParameterTable(self.parameters.clone(), self.layout, selective=self.selective, hold=hold)
         if self.held is not None and other.held is not None:
-            other.held.t, other.held.sums = self.held.t, self.held.sums.copy()
+            other.held.restore(self.held.t, self.held.host_sums())
         other.m.copy_(self.m)
         other.v.copy_(self.v)
         other.adam = self.adam
@@ -203,5 +207,5 @@ class ParameterTable:
             h.update(tensor.cpu().numpy().tobytes())
         h.update(f"{self.t} {len(self)}".encode())
         if self.held is not None:
-            h.update(f" {self.held.t}".encode() + self.held.sums.tobytes())
+            h.update(f" {self.held.t}".encode() + self.held.host_sums().tobytes())
         return h.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,14 +10,20 @@ from odin.device.streams import Streams
 from pipelines.place import HOST, Place
 from pipelines.render.cpu import CpuRenderer
 from pipelines.render.protocol import Renderer
+from pipelines.render.surfels import SurfelRenderer
+from pipelines.render.surfels.protocol import SurfelBackend
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """A renderer and the place that its arguments are in."""
+    """Renderers and the place that their arguments are in.
+
+    surfels: makes the renderer of surfels; raises InputError where there is none
+    """
 
     renderer: Renderer
     place: Place
+    surfels: Callable[[], SurfelBackend] = SurfelRenderer
 
 
 CPU = Backend(renderer=CpuRenderer(), place=HOST)
@@ -38,6 +45,6 @@ def own_backend(streams: Streams) -> Backend:
 def cuda_backend(streams: Streams) -> Backend:
     """gsplat on the device of `streams`. Raises InputError where it is missing."""
     from pipelines.device_place import DevicePlace
-    from pipelines.render.gsplat import GsplatRenderer
+    from pipelines.render.gsplat import GsplatRenderer, GsplatSurfelRenderer
 
-    return Backend(renderer=GsplatRenderer(), place=DevicePlace(streams))
+    return Backend(renderer=GsplatRenderer(), place=DevicePlace(streams), surfels=GsplatSurfelRenderer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +17,9 @@ from odin.inflation import Inflation
 from odin.layout import ColumnLayout
 from odin.table import ParameterTable
 from pipelines.camera import Camera
-from pipelines.capture import Capture
 from pipelines.place import Eyes, Rows
 from pipelines.reference.statistics import DeviceStatistics
-from pipelines.render.device_cull import cull_packed
+from pipelines.render.culls import Culls
 
 
 class DevicePlace:
@@ -30,9 +28,9 @@ class DevicePlace:
     def __init__(self, streams: Streams) -> None:
         self.device, self._streams = streams.device, streams
 
-    def table(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool) -> DeviceTable:
+    def table(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool, hold: int = 0) -> DeviceTable:
         """See Place."""
-        return DeviceTable(parameters.to(self.device), layout, selective=selective)
+        return DeviceTable(parameters.to(self.device), layout, selective=selective, hold=hold)
 
     def statistics(self, rows: int) -> DeviceStatistics:
         """See Place."""
@@ -55,19 +53,25 @@ class DevicePlace:
         """See Place."""
         return Fetched(self._streams, value.detach()) if isinstance(value, torch.Tensor) else value
 
-    def photos(self, capture: Capture) -> Sequence[Any]:
-        """See Place: copied once."""
-        return [torch.from_numpy(photo).to(self.device) for photo in capture.photos]
+    def photos(self, photos: Sequence[NDArray[np.float32]]) -> Sequence[torch.Tensor]:
+        """See Place: copies."""
+        return [torch.from_numpy(photo).to(self.device) for photo in photos]
 
     def eyes(self, cameras: Sequence[Camera]) -> Eyes:
         """See Place: as they are."""
         return tuple(cameras)
 
     def scope(
-        self, table: ParameterTable, columns: slice, eyes: Eyes, views: Sequence[int], inflation: Inflation
+        self,
+        culls: Culls,
+        table: ParameterTable,
+        columns: slice,
+        eyes: Eyes,
+        views: Sequence[int],
+        inflation: Inflation,
     ) -> Scopes:
         """See Place: in torch operations, on the way to the host when this returns."""
-        bits = cull_packed(table.parameters[:, columns], [eyes[v] for v in views], inflation)
+        bits = culls.device(table.parameters[:, columns], [eyes[v] for v in views], inflation)
         return _Words(Fetched(self._streams, bits))
 
 

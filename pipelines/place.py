@@ -19,9 +19,9 @@ from odin.inflation import Inflation
 from odin.layout import ColumnLayout
 from odin.table import ParameterTable
 from pipelines.camera import Camera
-from pipelines.capture import Capture
 from pipelines.reference.statistics import DensificationStatistics
-from pipelines.render.cull import cull_packed, pack_cameras
+from pipelines.render.cull import pack_cameras
+from pipelines.render.culls import Culls
 
 Rows = Any
 """Arrays of a place: numpy arrays on the host, tensors on a device."""
@@ -34,8 +34,10 @@ class Place(Protocol):
 
     device: torch.device
 
-    def table(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool) -> ParameterTable:
-        """A table that starts from `parameters`, float32 [N, D] on the host."""
+    def table(
+        self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool, hold: int = 0
+    ) -> ParameterTable:
+        """A table that starts from `parameters`, float32 [N, D] on the host; see `ParameterTable`."""
         ...
 
     def statistics(self, rows: int) -> DensificationStatistics:
@@ -58,8 +60,8 @@ class Place(Protocol):
         """A number that the host wants to know sooner or later."""
         ...
 
-    def photos(self, capture: Capture) -> Sequence[Any]:
-        """Training photos [H, W, 3] as float32, 0…1, in the order of `capture.train`."""
+    def photos(self, photos: Sequence[NDArray[np.float32]]) -> Sequence[Any]:
+        """Photos, float32 [H, W, 3], where the renderer compares with them."""
         ...
 
     def eyes(self, cameras: Sequence[Camera]) -> Eyes:
@@ -67,9 +69,15 @@ class Place(Protocol):
         ...
 
     def scope(
-        self, table: ParameterTable, columns: slice, eyes: Eyes, views: Sequence[int], inflation: Inflation
+        self,
+        culls: Culls,
+        table: ParameterTable,
+        columns: slice,
+        eyes: Eyes,
+        views: Sequence[int],
+        inflation: Inflation,
     ) -> Scopes:
-        """Conservative scopes (`cull_packed`) of some of the eyes from the table's geometry columns."""
+        """Conservative scopes of some of the eyes from the table's geometry columns."""
         ...
 
 
@@ -78,9 +86,11 @@ class HostPlace:
 
     device = torch.device("cpu")
 
-    def table(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool) -> ParameterTable:
+    def table(
+        self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool, hold: int = 0
+    ) -> ParameterTable:
         """See Place."""
-        return ParameterTable(parameters, layout, selective=selective)
+        return ParameterTable(parameters, layout, selective=selective, hold=hold)
 
     def statistics(self, rows: int) -> DensificationStatistics:
         """See Place."""
@@ -102,19 +112,25 @@ class HostPlace:
         """See Place."""
         return float(value)
 
-    def photos(self, capture: Capture) -> Sequence[NDArray[np.float32]]:
-        """See Place: one copy for all models of a process."""
-        return capture.photos
+    def photos(self, photos: Sequence[NDArray[np.float32]]) -> Sequence[NDArray[np.float32]]:
+        """See Place: as they are."""
+        return photos
 
     def eyes(self, cameras: Sequence[Camera]) -> Eyes:
         """See Place: one array."""
         return pack_cameras(cameras)
 
     def scope(
-        self, table: ParameterTable, columns: slice, eyes: Eyes, views: Sequence[int], inflation: Inflation
+        self,
+        culls: Culls,
+        table: ParameterTable,
+        columns: slice,
+        eyes: Eyes,
+        views: Sequence[int],
+        inflation: Inflation,
     ) -> Scopes:
         """See Place: in fused kernels, at once, on the parameters' storage without a torch call."""
-        return cull_packed(table.moments.p[:, columns], eyes[np.asarray(views)], inflation)
+        return culls.host(table.moments.p[:, columns], eyes[np.asarray(views)], inflation)
 
 
 HOST = HostPlace()

@@ -72,7 +72,7 @@ def _usable(name: str, where: str, checkout: Checkout, failed: Mapping[str, str]
     if pin.pipeline in HOST_ONLY:
         return ok(name, f"{where}; extensions import; device=cpu only so far")
     words = f"device=cuda source=fork pipeline={pin.pipeline} padded=false link=none"
-    return ok(name, f"{where}; extensions import; {words}{' f_rest_every=1' if pin.pipeline == 'taminggs' else ''}")
+    return ok(name, f"{where}; extensions import; {words}")
 
 
 def _readme(checkout: Checkout) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from odin.bound import BETA1, BETA2
 from odin.device.upload import to_device
@@ -65,12 +66,17 @@ class DeviceRows:
 
     def chunks(self) -> Iterator[torch.Tensor]:
         """The ids in pieces of at most CHUNK_ROWS."""
-        yield from self.ids.split(CHUNK_ROWS)
+        yield from split(self.ids)
+
+
+def split(ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Rows in pieces of at most CHUNK_ROWS."""
+    return ids.split(CHUNK_ROWS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Terms:
-    """An update's constants on the device. `root` is a tensor because torch divides by a host scalar on CUDA as a
+class Terms:
+    """An update's constants on a device. `root` is a tensor because torch divides by a host scalar on CUDA as a
     product with its reciprocal, which rounds differently."""
 
     scale: float
@@ -78,10 +84,16 @@ class _Terms:
     root: torch.Tensor  # []
 
     @classmethod
-    def of(cls, update: Update, rows: DeviceRows) -> _Terms:
-        both = np.append(update.step_sizes()[rows.columns], update.denominator_scale())
-        values = to_device(both, rows.ids.device, torch.float32)
-        return cls(scale=float(np.float32(update.scale)), sizes=values[:-1], root=values[-1])
+    def of(cls, update: Update, rows: DeviceRows) -> Terms:
+        """Of the rows' columns."""
+        sizes = update.step_sizes()[rows.columns]
+        return cls.made(update.scale, sizes, update.denominator_scale(), rows.ids.device)
+
+    @classmethod
+    def made(cls, scale: float, sizes: NDArray[np.float32], root: np.float32, device: torch.device) -> Terms:
+        """From step sizes [C] and √(1-β2ᵗ) on the host, which does not wait."""
+        values = to_device(np.append(sizes, root), device, torch.float32)
+        return cls(scale=float(np.float32(scale)), sizes=values[:-1], root=values[-1])
 
     def step(self, m: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """How far Adam moves a parameter with these moments."""
@@ -122,7 +134,8 @@ def _where(mask: torch.Tensor, new: DeviceMoments, old: DeviceMoments) -> Device
     return DeviceMoments(p=p, m=m, v=v)
 
 
-def _adam(part: DeviceMoments, g: torch.Tensor, terms: _Terms) -> DeviceMoments:
+def adam(part: DeviceMoments, g: torch.Tensor, terms: Terms) -> DeviceMoments:
+    """Rows [R, C] after a step by their gradients `g`."""
     m = (g - part.m).mul_(_KEEP1).add_(part.m)
     v = (part.v * _B2).add_((g * g).mul_(_KEEP2))
     m, v = _flush(m, m.abs()), _flush(v, v)
@@ -139,11 +152,11 @@ def apply_gradient(
 
     Selective Adam leaves rows that no view saw as they are; leaving them out instead would need their number.
     """
-    terms = _Terms.of(update, rows)
+    terms = Terms.of(update, rows)
     for ids in rows.chunks():
         g = _gather(gradient, offsets, rows, ids).mul_(terms.scale)
         old = state.gather(ids, rows.columns)
-        new = _adam(old, g, terms)
+        new = adam(old, g, terms)
         if update.visible is not None:
             seen = gradient.index_select(0, offsets[update.visible].index_select(0, ids)) != 0
             new = _where(seen[:, None], new, old)
@@ -154,10 +167,10 @@ def apply_zero(state: DeviceMoments, update: Update, rows: DeviceRows) -> None:
     """Zero-gradient Adam step of `rows`, in place: momentum only. Selective Adam takes none."""
     if update.visible is not None:
         return
-    terms = _Terms.of(update, rows)
+    terms = Terms.of(update, rows)
     for ids in rows.chunks():
         part = state.gather(ids, rows.columns)
-        state.scatter(ids, rows.columns, _adam(part, torch.zeros_like(part.p), terms))
+        state.scatter(ids, rows.columns, adam(part, torch.zeros_like(part.p), terms))
 
 
 def apply_correction(
@@ -172,17 +185,24 @@ def apply_correction(
     if update.visible is not None:
         apply_gradient(state, update, rows, gradient, offsets)
         return torch.full((), len(rows.ids), dtype=torch.int64, device=rows.ids.device)
-    terms = _Terms.of(update, rows)
+    terms = Terms.of(update, rows)
     count = torch.zeros((), dtype=torch.int64, device=rows.ids.device)
     for ids in rows.chunks():
         part = state.gather(ids, rows.columns)
-        g = _gather(gradient, offsets, rows, ids)
-        touched = (g != 0).any(dim=1, keepdim=True)
-        g.mul_(terms.scale)
-        m = (g * _KEEP1).add_(part.m)
-        v = (g * g).mul_(_KEEP2).add_(part.v)
-        m, v = _flush(m, m.abs()), _flush(v, v)
-        p = (terms.step(part.m, part.v) - terms.step(m, v)).add_(part.p)
-        state.scatter(ids, rows.columns, _where(touched, DeviceMoments(p=p, m=m, v=v), part))
-        count += touched.sum()
+        gradient_of = _gather(gradient, offsets, rows, ids)
+        g = gradient_of * terms.scale
+        state.scatter(ids, rows.columns, corrected(part, gradient_of, g, g * g, terms))
+        count += (gradient_of != 0).any(dim=1).sum()
     return count
+
+
+def corrected(
+    part: DeviceMoments, gradient: torch.Tensor, change: torch.Tensor, squares: torch.Tensor, terms: Terms
+) -> DeviceMoments:
+    """Rows [R, C] after a correction; those without any `gradient` as they were. change, squares: by how much what the
+    step was taken with, and its square, fall short."""
+    m = (change * _KEEP1).add_(part.m)
+    v = (squares * _KEEP2).add_(part.v)
+    m, v = _flush(m, m.abs()), _flush(v, v)
+    p = (terms.step(part.m, part.v) - terms.step(m, v)).add_(part.p)
+    return _where((gradient != 0).any(dim=1, keepdim=True), DeviceMoments(p=p, m=m, v=v), part)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from odin.device.rows import elements
 from odin.device.upload import to_device
-from odin.layout import ColumnLayout
+from odin.layout import VISIBLE, ColumnLayout
 from odin.memory import Holding, MemoryCategory
 from odin.segments import SegmentSpec
 from odin.slot import Segment
@@ -90,8 +90,11 @@ class DeviceSlot:
         self.values.index_copy_(0, index, total)
 
     def add_colours(self, rows: torch.Tensor, gradient: torch.Tensor) -> None:
-        """See Slot: one group of colours; held groups are the host's (`pipelines.reference.registry`)."""
-        self.add(1, rows, gradient)
+        """See Slot."""
+        groups = [g for g in self.layout.groups[1:] if g.name != VISIBLE]
+        parts = gradient.split([group.width for group in groups], dim=1)
+        for number, part in enumerate(parts, start=1):
+            self.add(number, rows, part)
 
     def mark(self, group: int, rows: torch.Tensor, visible: torch.Tensor) -> None:
         """Count a view in column `group` of the `rows` that it draws (`visible`, bool [R])."""

@@ -7,13 +7,17 @@ Legend: N rows, D columns, R rows of one call.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.device.held import DeviceHeldGroup, DeviceReduced
 from odin.device.rows import DeviceMoments, DeviceRows, apply_correction, apply_gradient, apply_zero
 from odin.device.slot import DeviceSlot
 from odin.device.upload import to_device
+from odin.held import Held
 from odin.layout import ColumnLayout
 from odin.rows import Moments, Update
 from odin.slot import Slot
@@ -25,9 +29,14 @@ class DeviceTable(ParameterTable):
 
     host_ahead = True
 
-    def __init__(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False) -> None:
+    def __init__(
+        self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool = False, hold: int = 0
+    ) -> None:
         self.device = parameters.device
-        super().__init__(parameters, layout, selective=selective)
+        super().__init__(parameters, layout, selective=selective, hold=hold)
+
+    def _make_held(self, every: int) -> Held:
+        return DeviceHeldGroup(self.layout, every, self.device)
 
     def _hold(self) -> None:
         self._state = DeviceMoments(p=self.parameters, m=self.m, v=self.v)
@@ -55,15 +64,31 @@ class DeviceTable(ParameterTable):
     def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: Slot) -> None:
         """Adam step of groups lo…hi-1 of rows `ids` by the slot's reduced gradient."""
         rows = DeviceRows(ids=self.ids(ids), layout=self.layout, lo=lo, hi=hi)
-        apply_gradient(self._state, update, rows, slot.values, slot.offsets)
+        if self.held is not None and hi > self.held.group:
+            self.held.gradient(self._state, update, rows.ids, self._held_part(slot))
+            rows = replace(rows, hi=self.held.group)
+        if rows.lo < rows.hi:
+            apply_gradient(self._state, update, rows, slot.values, slot.offsets)
 
     def apply_zero(self, update: Update, ids: NDArray[np.int32]) -> None:
         """Zero-gradient Adam step of rows `ids`."""
-        apply_zero(self._state, update, self._rows(ids))
+        rows = self._rows(ids)
+        if self.held is not None:
+            self.held.zero(self._state, update, rows.ids)
+        apply_zero(self._state, update, rows)
 
     def apply_correction(self, update: Update, ids: NDArray[np.int32], slot: Slot) -> None:
         """Turn the zero-gradient step that rows `ids` have taken into the real one."""
-        apply_correction(self._state, update, self._rows(ids), slot.values, slot.offsets)
+        rows = self._rows(ids)
+        if self.held is not None:
+            self.held.correct(self._state, update, rows.ids, self._held_part(slot))
+        apply_correction(self._state, update, rows, slot.values, slot.offsets)
 
     def _rows(self, ids: NDArray[np.int32]) -> DeviceRows:
-        return DeviceRows(ids=self.ids(ids), layout=self.layout, lo=0, hi=len(self.layout.groups))
+        """All groups that move in every step."""
+        groups = len(self.layout.groups) if self.held is None else self.held.group
+        return DeviceRows(ids=self.ids(ids), layout=self.layout, lo=0, hi=groups)
+
+    def _held_part(self, slot: Slot) -> DeviceReduced:
+        assert self.held is not None
+        return DeviceReduced(values=slot.values, offsets=slot.offsets[self.held.group])

@@ -22,8 +22,8 @@ CHECKOUTS = "ODIN_FORKS"
 """Environment variable: a folder with checkouts named as the submodules are, looked into before the submodules."""
 MARKER = "scene/gaussian_model.py"  # every fork has it; an empty submodule has nothing
 UNKNOWN = "unknown"
-HOST_ONLY = frozenset({"2dgs", "grendel"})
-"""Pipelines whose forks run with device=cpu only: scopes of surfels and mixed parallelism have no device path."""
+HOST_ONLY = frozenset({"grendel"})
+"""Pipelines whose forks run with device=cpu only: mixed parallelism has no device path."""
 SOURCES = frozenset({".py", ".cu", ".cuh", ".cpp", ".h", ".hpp"})
 
 

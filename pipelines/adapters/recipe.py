@@ -75,7 +75,7 @@ class ForkSplatting(GaussianSplatting):
             )
         self._open_scene(staged(capture, settings), settings)
         super().__init__(capture, settings, NoRenderer(), steps=steps, batch=batch, place=place)  # type: ignore[arg-type]
-        self._eyes = self.place.eyes([watched(camera) for camera in self.cameras])
+        self._eyes = self.place.eyes([self._watching(camera) for camera in self.cameras])
         self.extent = float(self.scene.cameras_extent)
         self._set_up(capture)
 
@@ -156,10 +156,11 @@ class ForkSplatting(GaussianSplatting):
         axis in both directions, whatever the opacity: also rows without a gradient count as seen there."""
         shift = inflation.shift + ROUNDING * self.extent
         wide = Inflation(level=inflation.level, shift=shift, growth=inflation.growth + reach(self.cameras))
-        return self._culled(views, wide)
+        return super().scope(views, wide)
 
-    def _culled(self, views: Sequence[int], inflation: Inflation) -> Scopes:
-        return super().scope(views, inflation)
+    def _watching(self, camera: Camera) -> Camera:
+        """The camera whose scope is taken."""
+        return watched(camera)
 
     # One view -----------------------------------------------------------------------------------------------
 

@@ -14,13 +14,11 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from odin.errors import InputError
 from odin.recipe import Event
 from odin.table import ParameterTable
 from pipelines.adapters.recipe import ForkSplatting, photometric
 from pipelines.adapters.threedgs import MIN_OPACITY
 from pipelines.capture import Capture
-from pipelines.place import HOST
 from pipelines.reference.schedule import StructuralSchedule
 from pipelines.reference.taminggs import HELD_LAYOUT, TamingSettings, taming_schedule
 
@@ -66,12 +64,7 @@ class ForkedTaming(ForkSplatting):
         every = self.settings.f_rest_every
         if self.settings.optimizer == "selective" or every == 1:
             return super()._make_table(parameters)
-        if self.place is not HOST:
-            raise InputError(
-                f"f_rest_every={every} holds gradients back on the CPU only so far. With device=cuda write "
-                "f_rest_every=1, which is upstream without --sh_lower."
-            )
-        table = ParameterTable(parameters, HELD_LAYOUT, hold=every)
+        table = self.place.table(parameters, HELD_LAYOUT, selective=False, hold=every)
         self.layout = HELD_LAYOUT
         return table
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
 
-from odin.arriving import Scopes
-from odin.errors import InputError
-from odin.inflation import Inflation
 from pipelines import surfel_columns
 from pipelines.adapters.mapping import SURFELS, TensorMapping
 from pipelines.adapters.recipe import ForkSplatting, photometric
-from pipelines.capture import Capture
-from pipelines.place import HOST
+from pipelines.camera import Camera
 from pipelines.reference.settings import Settings
 from pipelines.reference.surfel_settings import SurfelSettings
-from pipelines.render.surfels.cull import cull_packed
+from pipelines.render import culls
 
 # Of 30,000 images: from when the geometric terms count, as in upstream's loop.
 NORMAL_FROM, DISTORTION_FROM = 7_000, 3_000
@@ -29,6 +25,7 @@ class ForkedSurfels(ForkSplatting):
 
     tensors: ClassVar[TensorMapping] = SURFELS
     kinds: Mapping[str, slice] = MappingProxyType(SURFELS.by_name)
+    shape, culls = surfel_columns.GEOMETRY, culls.SURFELS
     settings: SurfelSettings
 
     def _words(self, settings: Settings) -> list[str]:
@@ -40,16 +37,9 @@ class ForkedSurfels(ForkSplatting):
     def _make_model(self) -> Any:
         return self.fork.module("scene").GaussianModel(3)
 
-    def _set_up(self, capture: Capture) -> None:
-        if self.place is not HOST:
-            raise InputError(
-                "pipeline=2dgs source=fork runs on device=cpu only so far: scopes of surfels have no device path. Use "
-                "pipeline=3dgs, taminggs or dashgs with device=cuda."
-            )
-
-    def _culled(self, views: Sequence[int], inflation: Inflation) -> Scopes:
-        geometry = self.table.values()[:, surfel_columns.GEOMETRY]
-        return cull_packed(geometry, [self.cameras[view] for view in views], inflation)
+    def _watching(self, camera: Camera) -> Camera:
+        """As it is: boxes of surfels have the margin already."""
+        return camera
 
     def _render(self, view: Any, model: Any) -> dict[str, Any]:
         package: dict[str, Any] = self.fork.module("gaussian_renderer").render(view, model, self.pipe, self.background)

@@ -24,6 +24,7 @@ from odin.errors import InputError
 from odin.recipe import Event
 from pipelines.capture import Capture
 from pipelines.columns import XYZ
+from pipelines.place import HOST, Place
 from pipelines.reference.densify import Densified, alive_rows, grow, small_rows
 from pipelines.reference.pyramid import pyramid_of
 from pipelines.reference.schedule import StructuralSchedule, position_lr
@@ -111,12 +112,21 @@ class DashGS(GaussianSplatting):
 
     settings: DashSettings
 
-    def __init__(self, capture: Capture, settings: DashSettings, renderer: Renderer, *, steps: int, batch: int) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        settings: DashSettings,
+        renderer: Renderer,
+        *,
+        steps: int,
+        batch: int,
+        place: Place = HOST,
+    ) -> None:
         self._pyramid = pyramid_of(capture)
         self._per_step = REFERENCE_BUDGET / steps
         self.scale = 1.0
         self._scales: dict[int, float] = {}
-        super().__init__(capture, settings, renderer, steps=steps, batch=batch)
+        super().__init__(capture, settings, renderer, steps=steps, batch=batch, place=place)
         self.primitives = PrimitiveBudget.of(len(self.table), settings.max_primitives)
         if self._scales:
             self._resize(self._pyramid.schedule(settings.densify_until).scale(1))
@@ -150,7 +160,7 @@ class DashGS(GaussianSplatting):
     def _densified(self, step: int, rng: np.random.Generator) -> Densified:
         share = min((step + 1) * self._per_step / self.settings.densify_until, 1.0)
         rate = self.primitives.rate(len(self.table), self.scale, share, last=step == max(self._scales))
-        parameters, norm = self.table.parameters.numpy(), self._mean_norm()
+        parameters, norm = self.table.values(), self._mean_norm()
         grown, natural = prune_then_densify(parameters, norm, self.settings, self.extent, rng, rate=rate)
         self.primitives.grew(natural)
         return grown
@@ -162,7 +172,8 @@ class DashGS(GaussianSplatting):
 
     def _resize(self, scale: float) -> None:
         self.scale = scale
-        self.cameras, self._photos = self._pyramid.level(scale)
+        self.cameras, photos = self._pyramid.level(scale)
+        self._photos = self.place.photos(photos)
         self._eyes = self.place.eyes(self.cameras)
 
     def _state(self) -> dict[str, float]:

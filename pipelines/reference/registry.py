@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,7 @@ from pipelines.reference.taminggs import TamingGS, TamingSettings, taming_schedu
 from pipelines.reference.threedgs import GaussianSplatting
 from pipelines.reference.twodgs import SurfelSplatting
 from pipelines.render.cpu import warm_up
-from pipelines.render.surfels import SurfelRenderer, warm_up_surfels
+from pipelines.render.surfels import warm_up_surfels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class Family:
 
     schedule:  (settings, steps, batch) → the events as far as they are known without a capture
     on_device: the recipe runs where `Place` says, not on the host alone
-    own_renderer: makes the renderer of primitives that the backend's does not know
+    renderer: which of the backend's renderers draws its primitives
     sharded:   primitives are sharded by owner (`odin.mixed`)
     compile_kernels: compile, or read from Numba's cache, what the recipe runs on the host
     """
@@ -39,7 +40,7 @@ class Family:
     settings: type[Settings]
     schedule: Callable[[Any, int, int], StructuralSchedule] = structural_schedule
     on_device: bool = False
-    own_renderer: Callable[[], Any] | None = None
+    renderer: Callable[[Backend], Any] = attrgetter("renderer")
     compile_kernels: Callable[[], None] = warm_up
     sharded: bool = False
 
@@ -49,14 +50,14 @@ class Family:
         """A fresh model. Raises InputError on a device that the recipe does not know."""
         recipe: Any = self.recipe
         if backend.place is HOST:
-            renderer = self.own_renderer() if self.own_renderer else backend.renderer
-            return recipe(capture, settings, renderer, steps=steps, batch=batch)
+            return recipe(capture, settings, self.renderer(backend), steps=steps, batch=batch)
         if not self.on_device:
+            able = ", ".join(sorted(family.name for family in FAMILIES.values() if family.on_device))
             raise InputError(
-                f"pipeline={self.name} trains on the CPU only; of the reference recipes 3dgs alone has a device path. "
-                "Use device=cpu, or pipeline=3dgs."
+                f"pipeline={self.name} trains on the CPU only; the reference recipes with a device path are {able}. "
+                "Use device=cpu, or one of those."
             )
-        return recipe(capture, settings, backend.renderer, steps=steps, batch=batch, place=backend.place)
+        return recipe(capture, settings, self.renderer(backend), steps=steps, batch=batch, place=backend.place)
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
@@ -64,14 +65,15 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         family.name: family
         for family in (
             Family(name="3dgs", recipe=GaussianSplatting, settings=Settings, on_device=True),
-            Family(name="taminggs", recipe=TamingGS, settings=TamingSettings, schedule=taming_schedule),
+            Family(name="taminggs", recipe=TamingGS, settings=TamingSettings, schedule=taming_schedule, on_device=True),
             Family(name="grendel", recipe=GrendelSplatting, settings=GrendelSettings, sharded=True),
-            Family(name="dashgs", recipe=DashGS, settings=DashSettings),
+            Family(name="dashgs", recipe=DashGS, settings=DashSettings, on_device=True),
             Family(
                 name="2dgs",
                 recipe=SurfelSplatting,
                 settings=SurfelSettings,
-                own_renderer=SurfelRenderer,
+                on_device=True,
+                renderer=lambda backend: backend.surfels(),
                 compile_kernels=warm_up_surfels,
             ),
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from odin.errors import InputError
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
-from pipelines.render.surfels.regularise import Weights
+from pipelines.render.surfels.protocol import Weights
 
 
 @dataclass(frozen=True, kw_only=True)

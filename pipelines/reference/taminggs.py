@@ -14,14 +14,13 @@ Legend: N rows of the table, M rows of one view, V training views.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from odin.errors import InputError
-from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.phases import Category, Phase
@@ -29,15 +28,14 @@ from odin.recipe import Event, Reduce
 from odin.table import ParameterTable
 from pipelines.capture import Capture
 from pipelines.columns import F_DC, F_REST, GEOMETRY, OPACITY, SCALE
+from pipelines.place import HOST, Place
 from pipelines.reference.densify import Densified
 from pipelines.reference.schedule import StructuralSchedule, structural_schedule
 from pipelines.reference.scores import FIXED, RowTerms, ViewTerms, add_view, edges, pixel_weights, row_scores
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.taming_densify import budget_at, densify_to_budget, final_budget
 from pipelines.reference.threedgs import LAYOUT, GaussianFrame, GaussianSplatting
-from pipelines.render.cull import cull_many
 from pipelines.render.protocol import Bins, Blended, Renderer
-from pipelines.render.ssim import l1_dssim
 
 HELD_LAYOUT = ColumnLayout(
     groups=(
@@ -114,11 +112,18 @@ class TamingGS(GaussianSplatting):
     renderer: ScoringRenderer
 
     def __init__(
-        self, capture: Capture, settings: TamingSettings, renderer: ScoringRenderer, *, steps: int, batch: int
+        self,
+        capture: Capture,
+        settings: TamingSettings,
+        renderer: ScoringRenderer,
+        *,
+        steps: int,
+        batch: int,
+        place: Place = HOST,
     ) -> None:
         self._colours = [capture.images[i] for i in capture.train]
         self.frozen = False
-        super().__init__(capture, settings, renderer, steps=steps, batch=batch)
+        super().__init__(capture, settings, renderer, steps=steps, batch=batch, place=place)
         self.start_count = len(self.table)
         self.budget = final_budget(settings.budget_mode, settings.primitive_budget, self.start_count)
         self._densifications = [s for s, e in enumerate(self.schedule.events) if Event.DENSIFY in e]
@@ -128,12 +133,10 @@ class TamingGS(GaussianSplatting):
         return taming_schedule(self.settings, steps, batch)
 
     def _make_table(self, parameters: torch.Tensor) -> ParameterTable:
-        every = self.settings.f_rest_every
-        if self.settings.optimizer == "selective":
-            return ParameterTable(parameters, LAYOUT, selective=True)
-        if every == 1:
-            return ParameterTable(parameters, LAYOUT)
-        return ParameterTable(parameters, HELD_LAYOUT, hold=every)
+        every, selective = self.settings.f_rest_every, self.settings.optimizer == "selective"
+        if selective or every == 1:
+            return self.place.table(parameters, LAYOUT, selective=selective)
+        return self.place.table(parameters, HELD_LAYOUT, selective=False, hold=every)
 
     def learning_rates(self, step: int) -> NDArray[np.float64]:
         """As 3DGS; f_rest has a rate of its own, and opacities none once they are frozen."""
@@ -150,16 +153,18 @@ class TamingGS(GaussianSplatting):
         rng = np.random.default_rng(np.random.SeedSequence([self.settings.seed, 0x7A, version]))
         count = min(self.settings.score_views or len(self.cameras), len(self.cameras))
         views = rng.permutation(len(self.cameras))[:count]
-        self._scores = np.zeros(len(self.table), np.int64)
+        scores = np.zeros(len(self.table), np.int64)
         with keeper.counted_as(Category.STRUCTURAL), self.unobserved():
             shared = self._row_scores(keeper)
             for view in views[reduce.rank :: reduce.ranks]:
-                self._score(int(view), shared, keeper)
-        reduce(torch.from_numpy(self._scores))
+                self._score(int(view), scores, shared, keeper)
+        total = torch.from_numpy(scores).to(self.place.device)
+        reduce(total)
+        self._scores = _on_host(total)
 
     def _row_scores(self, keeper: Keeper) -> NDArray[np.float64]:
         with keeper.phase(Phase.SCORE, rows=len(self.table)):
-            parameters = self.table.parameters.numpy().astype(np.float64)
+            parameters = self.table.values().astype(np.float64)
             return row_scores(
                 RowTerms(
                     gradient=self._mean_norm(),
@@ -168,30 +173,29 @@ class TamingGS(GaussianSplatting):
                 )
             )
 
-    def _score(self, view: int, shared: NDArray[np.float64], keeper: Keeper) -> None:
+    def _score(self, view: int, scores: NDArray[np.int64], shared: NDArray[np.float64], keeper: Keeper) -> None:
         """Render a view as a step would, weigh its pixels, and add its scores."""
         camera, rows = self.cameras[view], len(self.table)
         with keeper.phase(Phase.CULL, rows=rows):
-            geometry = self.table.parameters[:, GEOMETRY].numpy()
-            ids = np.flatnonzero(cull_many(geometry, [camera], Inflation.none(rows))[0]).astype(np.int32)
+            ids = self._drawn(camera)
         frame = self.project(view, ids, keeper)
         blended = self._blend(frame, keeper)
         pixels = camera.width * camera.height
         with keeper.phase(Phase.LOSS, pixels=pixels):
-            loss, _ = l1_dssim(blended.image, self._photos[view], self.settings.lambda_dssim)
+            loss, _ = self.renderer.loss(blended.image, self._photos[view], self.settings.lambda_dssim)
         with keeper.phase(Phase.SCORE, rows=rows, pixels=pixels) as work:
             work.entries, work.fragments = frame.bins.entries, blended.fragments
-            add_view(self._scores, shared, self._view_terms(frame, blended, loss))
+            add_view(scores, shared, self._view_terms(frame, ids, blended, float(loss)))
 
-    def _view_terms(self, frame: GaussianFrame, blended: Blended, loss: float) -> ViewTerms:
-        image, photo = blended.image.numpy(), self._photos[frame.view]
-        weights = pixel_weights(image, photo, edges(self._colours[frame.view]))
-        sums = self.renderer.pixel_scores(frame.bins, blended, torch.from_numpy(weights)).numpy()
-        visible = frame.visible
+    def _view_terms(self, frame: GaussianFrame, ids: NDArray[np.int32], blended: Blended, loss: float) -> ViewTerms:
+        image, photo = _on_host(blended.image), _on_host(torch.as_tensor(self._photos[frame.view]))
+        weights = torch.from_numpy(pixel_weights(image, photo, edges(self._colours[frame.view])))
+        sums = _on_host(self.renderer.pixel_scores(frame.bins, blended, weights.to(self.place.device)))
+        radii, depths = _on_host(frame.projection.radii), _on_host(frame.projection.depths.detach())
         return ViewTerms(
-            rows=frame.rows,
-            depth=np.where(visible, frame.projection.depths.detach().numpy(), 0.0).astype(np.float64),
-            radius=np.where(visible, frame.projection.radii.numpy(), 0).astype(np.float64),
+            rows=ids,
+            depth=np.where(radii > 0, depths, 0.0).astype(np.float64),
+            radius=np.where(radii > 0, radii, 0).astype(np.float64),
             loss=sums[:, 0],
             count=sums[:, 1],
             blend=sums[:, 2],
@@ -202,7 +206,7 @@ class TamingGS(GaussianSplatting):
     def _densified(self, step: int, rng: np.random.Generator) -> Densified:
         event, events = self._densifications.index(step) + 1, len(self._densifications)
         return densify_to_budget(
-            self.table.parameters.numpy(),
+            self.table.values(),
             self._mean_norm(),
             self._scores / FIXED,
             self.settings,
@@ -222,3 +226,9 @@ class TamingGS(GaussianSplatting):
 
     def _restore_state(self, state: dict[str, float]) -> None:
         self.frozen = bool(state.get("frozen", 0.0))
+
+
+def _on_host(values: torch.Tensor) -> NDArray[Any]:
+    """Values as a numpy array: their own storage on the host, a copy from a device (blocks)."""
+    array: NDArray[Any] = values.cpu().numpy()
+    return array

@@ -36,6 +36,7 @@ from pipelines.reference.morton import morton_order
 from pipelines.reference.schedule import StructuralSchedule, position_lr, structural_schedule
 from pipelines.reference.settings import REFERENCE_BUDGET, Settings
 from pipelines.reference.statistics import DensificationStatistics
+from pipelines.render.culls import GAUSSIANS
 from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection, Renderer
 
 LAYOUT = ColumnLayout(
@@ -85,6 +86,8 @@ class GaussianSplatting:
         {"xyz": XYZ, "scale": SCALE, "rotation": ROTATION, "opacity": OPACITY, "f_dc": F_DC, "f_rest": F_REST}
     )
     layout = LAYOUT
+    shape = GEOMETRY  # columns that say where a row may touch a tile
+    culls = GAUSSIANS
 
     def __init__(
         self,
@@ -122,7 +125,7 @@ class GaussianSplatting:
 
     def _views(self, capture: Capture) -> tuple[list[Camera], Sequence[Any]]:
         """Training cameras, and what their renderings are compared with."""
-        return [capture.cameras[i] for i in capture.train], self.place.photos(capture)
+        return [capture.cameras[i] for i in capture.train], self.place.photos(capture.photos)
 
     def _ordered(self, parameters: torch.Tensor) -> torch.Tensor:
         """The initial table in the order of its rows."""
@@ -169,12 +172,12 @@ class GaussianSplatting:
 
     def scope(self, views: Sequence[int], inflation: Inflation) -> Scopes:
         """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, uint64 [V, words(N)]."""
-        return self.place.scope(self.table, GEOMETRY, self._eyes, views, inflation)
+        return self.place.scope(self.culls, self.table, self.shape, self._eyes, views, inflation)
 
     def displacement(self, step: int, bound: float) -> tuple[float, float]:
         """Ball radius of the centre (√3 · lr · bound) and growth of the log-scale of one update."""
         lr = self.learning_rates(step)
-        return float(np.sqrt(3.0) * lr[XYZ].max() * bound), float(lr[SCALE].max() * bound)
+        return float(np.sqrt(3.0) * lr[self.kinds["xyz"]].max() * bound), float(lr[self.kinds["scale"]].max() * bound)
 
     # One view -----------------------------------------------------------------------------------------------
 
@@ -271,8 +274,8 @@ class GaussianSplatting:
 
     def _drawn(self, camera: Camera) -> NDArray[np.int32]:
         """Rows that may touch a tile now."""
-        rows = len(self.table)
-        bits = taken(self.place.scope(self.table, GEOMETRY, self.place.eyes([camera]), [0], Inflation.none(rows)))
+        rows, eyes = len(self.table), self.place.eyes([camera])
+        bits = taken(self.place.scope(self.culls, self.table, self.shape, eyes, [0], Inflation.none(rows)))
         return row_ids(bits[0], rows)
 
     # Optimizer and structure ----------------------------------------------------------------------------------
@@ -341,7 +344,7 @@ class GaussianSplatting:
             statistics=statistics,
             evidence=knowledge.evidence,
             costs=knowledge.costs,
-            held=None if held is None else held.sums,
+            held=None if held is None else held.host_sums(),
         )
 
     def restore(self, checkpoint: Checkpoint, *, first_rank: bool) -> None:
@@ -352,7 +355,7 @@ class GaussianSplatting:
         self.table.replace(p, m, v)
         self.table.t = header.t
         if self.table.held is not None and checkpoint.held is not None:
-            self.table.held.t, self.table.held.sums = header.held_t, checkpoint.held.copy()
+            self.table.held.restore(header.held_t, checkpoint.held)
         self._restore_state(header.state)
         self.degree, self.resets = header.sh_degree, header.resets
         self.statistics = self.place.statistics(len(self.table))

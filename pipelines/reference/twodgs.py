@@ -7,7 +7,7 @@ Legend: N rows of the table, M rows of one view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -16,23 +16,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from odin.inflation import Inflation
+from odin.arriving import Scalar
 from odin.keeper import Keeper
 from odin.phases import Phase
 from pipelines import surfel_columns as columns
 from pipelines.camera import Camera
 from pipelines.capture import Capture
+from pipelines.place import HOST, Place, Rows
 from pipelines.reference.densify import Densified, densify, nothing_left
 from pipelines.reference.initialise import initial_parameters
 from pipelines.reference.schedule import position_lr
 from pipelines.reference.settings import REFERENCE_BUDGET
 from pipelines.reference.surfel_settings import SurfelSettings
 from pipelines.reference.threedgs import GaussianSplatting
+from pipelines.render.culls import SURFELS
 from pipelines.render.protocol import Bins
-from pipelines.render.ssim import l1_dssim
-from pipelines.render.surfels.cull import cull_packed, visible_rows
 from pipelines.render.surfels.protocol import SurfelBackend, SurfelBlended, SurfelGradients, SurfelProjection
-from pipelines.render.surfels.regularise import regularise
 
 
 @dataclass(kw_only=True)
@@ -40,7 +39,8 @@ class SurfelFrame:
     """A view on its way through a step: private copies of its rows, and what each call left for the next."""
 
     view: int
-    rows: NDArray[np.int32]
+    place: Place
+    rows: Rows
     geometry: torch.Tensor
     projection: SurfelProjection
     bins: Bins
@@ -52,15 +52,15 @@ class SurfelFrame:
     fragments: int = 0
 
     @property
-    def visible(self) -> NDArray[np.bool_]:
-        """Rows with a radius above 0, [M]."""
-        return self.projection.radii.numpy() > 0
+    def visible(self) -> Rows:
+        """Rows with a radius above 0, bool [M]."""
+        return self.place.array(self.projection.radii > 0)
 
     @property
-    def active(self) -> NDArray[np.bool_]:
+    def active(self) -> Rows:
         """Rows that reached a live pixel, [M]."""
         assert self.gradients is not None
-        return self.gradients.contributed.numpy()
+        return self.place.array(self.gradients.contributed)
 
 
 # The inherited methods hand a view's frame from call to call without looking into it but for rows and image.
@@ -83,11 +83,21 @@ class SurfelSplatting(GaussianSplatting):
     layout = columns.LAYOUT
     settings: SurfelSettings
 
+    shape = columns.GEOMETRY
+    culls = SURFELS
+
     def __init__(
-        self, capture: Capture, settings: SurfelSettings, renderer: SurfelBackend, *, steps: int, batch: int
+        self,
+        capture: Capture,
+        settings: SurfelSettings,
+        renderer: SurfelBackend,
+        *,
+        steps: int,
+        batch: int,
+        place: Place = HOST,
     ) -> None:
         self._surfels = renderer
-        super().__init__(capture, settings, cast(Any, renderer), steps=steps, batch=batch)
+        super().__init__(capture, settings, cast(Any, renderer), steps=steps, batch=batch, place=place)
 
     def _initial(self, capture: Capture) -> torch.Tensor:
         """As 3DGS, with two scales and a random rotation (upstream: uniform in 0…1 per component)."""
@@ -96,73 +106,61 @@ class SurfelSplatting(GaussianSplatting):
         table[:, columns.ROTATION] = rng.random((len(table), 4))
         return torch.from_numpy(table)
 
-    # Scopes -------------------------------------------------------------------------------------------------
-
-    def scope(self, views: Sequence[int], inflation: Inflation) -> NDArray[np.uint64]:
-        """R⁺ (and W⁺) of views: rows whose inflated extent may touch a tile, uint64 [V, words(N)]."""
-        geometry = self.table.parameters[:, columns.GEOMETRY].numpy()
-        return cull_packed(geometry, [self.cameras[v] for v in views], inflation)
-
-    def displacement(self, step: int, bound: float) -> tuple[float, float]:
-        """Ball radius of the centre (√3 · lr · bound) and growth of the log-scale of one update."""
-        lr = self.learning_rates(step)
-        return float(np.sqrt(3.0) * lr[columns.XYZ].max() * bound), float(lr[columns.SCALE].max() * bound)
-
     # One view -----------------------------------------------------------------------------------------------
 
     def project(self, view: int, rows: NDArray[np.int32], keeper: Keeper) -> Frame:
         """Gather the geometry of `rows` into a private copy, project and bin it."""
         camera = self.cameras[view]
         with keeper.phase(Phase.PROJECT, rows=len(rows)):
-            geometry = self.table.parameters[torch.from_numpy(rows), columns.GEOMETRY]
+            ids = self.place.rows(rows)
+            geometry = self.table.parameters[self.place.index(ids), columns.GEOMETRY]
             projection = self._surfels.project(geometry, camera)
         with keeper.phase(Phase.BIN, rows=len(rows)) as work:
             bins = self._surfels.bin(projection, camera)
             work.entries = bins.entries
-        return SurfelFrame(view=view, rows=rows, geometry=geometry, projection=projection, bins=bins)
+        return SurfelFrame(view=view, place=self.place, rows=ids, geometry=geometry, projection=projection, bins=bins)
 
-    def render(self, frame: Frame, keeper: Keeper) -> float:
+    def render(self, frame: Frame, keeper: Keeper) -> Scalar:
         """Colour, blend, losses, and the blend's backward to screen space."""
         camera = self.cameras[frame.view]
         pixels = camera.width * camera.height
         with keeper.phase(Phase.COLOUR, rows=len(frame.rows)):
-            frame.sh = self.table.parameters[torch.from_numpy(frame.rows), columns.COLOUR]
+            frame.sh = self.table.parameters[self.place.index(frame.rows), columns.COLOUR]
             frame.rgb = self._surfels.colour(frame.geometry, frame.sh, camera, self.degree)
         with keeper.phase(Phase.BLEND, rows=len(frame.rows), pixels=pixels) as work:
             blended = self._surfels.blend(frame.projection, frame.bins, frame.rgb, camera, self.background)
             frame.image, frame.fragments = blended.image, blended.fragments
             work.entries, work.fragments = frame.bins.entries, blended.fragments
         with keeper.phase(Phase.LOSS, pixels=pixels):
-            photo = self._photos[frame.view]
-            loss, gradient = l1_dssim(blended.image, photo, self.settings.lambda_dssim)
+            photo, share = self._photos[frame.view], self.settings.lambda_dssim
             # Evaluated at weight 0 as well: a phase costs the same all through a run.
             weights = self.settings.weights(keeper.step * self._batch, self._budget)
-            geometric, maps = regularise(blended, camera, weights)
+            loss, gradient, maps = self._surfels.loss(blended, photo, share, camera, weights)
         with keeper.phase(Phase.BLEND_BACKWARD, rows=len(frame.rows), pixels=pixels) as work:
             frame.gradients = self._surfels.blend_backward(frame.projection, frame.bins, blended, gradient, maps)
             work.entries, work.fragments = frame.bins.entries, blended.fragments
-        return loss + geometric
+        return self.place.scalar(loss)
 
-    def backward_colours(self, frame: Frame) -> NDArray[np.float32]:
+    def backward_colours(self, frame: Frame) -> Rows:
         """SH gradient, float32 [M, 48]; the view direction's share is kept for the geometry."""
         camera = self.cameras[frame.view]
         frame.direction_gradient, sh = self._surfels.colour_backward(
             frame.geometry, frame.sh, camera, self.degree, frame.rgb, frame.gradients.rgb
         )
-        return sh.numpy()
+        return self.place.array(sh)
 
-    def backward_geometry(self, frame: Frame) -> NDArray[np.float32]:
+    def backward_geometry(self, frame: Frame) -> Rows:
         """Geometry gradient, float32 [M, 10]; gathers densification statistics on the way."""
         camera = self.cameras[frame.view]
         geometry, centres = self._surfels.project_backward(frame.geometry, camera, frame.projection, frame.gradients)
         if self._observing:
             self.statistics.observe(frame.rows, centres, frame.visible, (camera.width, camera.height))
-        return (geometry + frame.direction_gradient).numpy()
+        return self.place.array(geometry + frame.direction_gradient)
 
     def maps(self, camera: Camera) -> SurfelBlended:
         """Everything the renderer makes of a camera from the current table: image, depth, normals, distortion."""
         geometry = self.table.parameters[:, columns.GEOMETRY]
-        rows = torch.from_numpy(visible_rows(geometry, camera))
+        rows = self.place.index(self.place.rows(self._drawn(camera)))
         projection = self._surfels.project(geometry[rows], camera)
         bins = self._surfels.bin(projection, camera)
         sh = self.table.parameters[rows, columns.COLOUR]
@@ -171,7 +169,8 @@ class SurfelSplatting(GaussianSplatting):
 
     def image(self, camera: Camera) -> NDArray[np.float32]:
         """Render any camera from the current table, float32 [height, width, 3], for evaluation."""
-        return self.maps(camera).image.numpy()
+        image: NDArray[np.float32] = self.maps(camera).image.cpu().numpy()
+        return image
 
     # Optimizer and structure ----------------------------------------------------------------------------------
 

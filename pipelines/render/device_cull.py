@@ -9,7 +9,8 @@ Legend: N rows, V views, K = ⌈N / 64⌉ words.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 import torch
@@ -38,25 +39,34 @@ def cull_packed(geometry: torch.Tensor, cameras: Sequence[Camera], inflation: In
 
     geometry: float32 [N, 11] on any device
     """
-    rows, device = len(geometry), geometry.device
-    point, radius, scale2 = _balls(geometry, inflation)
+    point, radius, scale2 = balls(geometry[:, :6], inflation)
+    return packed_masks(len(geometry), cameras, geometry.device, lambda view: _may_touch(point, radius, scale2, view))
+
+
+def packed_masks(
+    rows: int, cameras: Sequence[Camera], device: torch.device, mask: Callable[[list[Triple]], torch.Tensor]
+) -> torch.Tensor:
+    """Bitmaps, int64 [V, K], of what `mask` says of each packed camera, bool [N] on the device."""
     out = torch.zeros((len(cameras), words(rows)), dtype=torch.int64, device=device)
     powers = to_device(_POWERS, device, torch.int64)
     for v, camera in enumerate(cameras):
-        mask = torch.zeros(words(rows) * WORD, dtype=torch.int64, device=device)
-        mask[:rows] = _may_touch(point, radius, scale2, pack_camera(camera).tolist())
-        out[v] = (mask.view(-1, WORD) * powers).sum(dim=1)  # distinct powers: a sum is a union, and wraps to the sign
+        bits = torch.zeros(words(rows) * WORD, dtype=torch.int64, device=device)
+        bits[:rows] = mask(pack_camera(camera).tolist())
+        out[v] = (bits.view(-1, WORD) * powers).sum(dim=1)  # distinct powers: a sum is a union, and wraps to the sign
     return out
 
 
-def _balls(geometry: torch.Tensor, inflation: Inflation) -> tuple[Vector, torch.Tensor, torch.Tensor]:
-    """Centres, radii and largest scale² of the rows, float64 [N] each; a row with NaN is a point at the origin."""
-    device = geometry.device
+def balls(shape: torch.Tensor, inflation: Inflation) -> tuple[Vector, torch.Tensor, torch.Tensor]:
+    """Centres, radii and largest scale² of the rows, float64 [N] each; a row with NaN is a point at the origin.
+
+    shape: float32 [N, 3 + S], positions and S log-scales
+    """
+    device = shape.device
     level = to_device(inflation.level, device, torch.int64)
     shift, growth = (to_device(x, device, torch.float64) for x in (inflation.shift, inflation.growth))
-    x, y, z, a, b, c = geometry[:, :6].double().unbind(1)
-    log_scale2 = 2.0 * (torch.maximum(a, torch.maximum(b, c)) + growth.index_select(0, level))
-    broken = torch.isnan((x - x) + (y - y) + (z - z) + a + b + c)
+    x, y, z, *scales = shape.double().unbind(1)
+    log_scale2 = 2.0 * (reduce(torch.maximum, scales) + growth.index_select(0, level))
+    broken = torch.isnan(reduce(torch.add, scales, (x - x) + (y - y) + (z - z)))
     point = [torch.where(broken, 0.0, value) for value in (x, y, z)]
     radius = torch.where(broken, 0.0, shift.index_select(0, level))
     return point, radius, _exp(torch.where(broken, -math.inf, log_scale2))
@@ -79,7 +89,7 @@ def _may_touch(point: Vector, radius: torch.Tensor, scale2: torch.Tensor, view: 
     right, down, forward, shift, focal, middle, limit, grid = view
     size = point[0].abs() + point[1].abs() + point[2].abs() + abs(shift[0]) + abs(shift[1]) + abs(shift[2])
     r = radius + _ROUNDING * (size + 3.0 * radius)
-    x, y, z = (_dot(row, point) + shift[k] for k, row in enumerate((right, down, forward)))
+    x, y, z = (dot(row, point) + shift[k] for k, row in enumerate((right, down, forward)))
     near, far = 1.0 / (z - r).clamp_min(NEAR), 1.0 / (z + r).clamp_min(NEAR)
     in_x = _may_meet(x, r, near, far, scale2, focal[0], middle[0], limit[0], grid[0])
     in_y = _may_meet(y, r, near, far, scale2, focal[1], middle[1], limit[1], grid[1])
@@ -108,5 +118,6 @@ def _may_meet(
     return gap * gap <= _REACH * (variance + DILATION) * rounding
 
 
-def _dot(a: Triple, b: Vector) -> torch.Tensor:
+def dot(a: Triple, b: Vector) -> torch.Tensor:
+    """Products added from left to right."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]

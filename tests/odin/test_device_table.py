@@ -14,6 +14,7 @@ from odin.device.table import DeviceTable
 from odin.rows import Update
 from odin.slot import Slot
 from odin.table import ParameterTable
+from pipelines.reference.taminggs import HELD_LAYOUT
 from tests.odin.sync import NoHostCopy, NoHostSync
 from tests.odin.test_rows import LAYOUT, segment
 
@@ -100,3 +101,55 @@ def test_an_objection_names_what_runs_instead() -> None:
     for one in ARMS.values():
         instead = device_objection(one).partition("use ")[2]
         assert not instead or device_objection(arm(instead)) == ""
+
+
+def held_tables(seed: int, every: int) -> tuple[ParameterTable, DeviceTable]:
+    start = torch.from_numpy(np.random.default_rng(seed).normal(size=(N, HELD_LAYOUT.columns)).astype(np.float32))
+    host = ParameterTable(start.clone(), HELD_LAYOUT, hold=every)
+    return host, DeviceTable(start.clone(), HELD_LAYOUT, hold=every)
+
+
+def held_slot(table: ParameterTable, seed: int) -> Slot:
+    """A slot with one view's colours and geometry in it; a third of its rows have no gradient."""
+    rng = np.random.default_rng(seed)
+    slot = table.make_slot(N, table.slot_layout)
+    slot.partition([segment("all", table.every_row, (0, 1, 2))])
+    rows = np.sort(rng.permutation(N)[:20]).astype(np.int32)
+    gradient = rng.normal(size=(20, HELD_LAYOUT.columns)).astype(np.float32) * (rng.random((20, 1)) < 0.7)
+    if isinstance(table, DeviceTable):
+        slot.add(0, table.ids(rows), torch.from_numpy(gradient[:, :11].copy()))
+        slot.add_colours(table.ids(rows), torch.from_numpy(gradient[:, 11:].copy()))
+    else:
+        slot.add(0, rows, np.ascontiguousarray(gradient[:, :11]))
+        slot.add_colours(rows, np.ascontiguousarray(gradient[:, 11:]))
+    return slot
+
+
+def train_held(table: ParameterTable, seed: int, steps: int) -> None:
+    """Rows are stepped by zero and corrected, or wait for geometry, colours and the held group apart."""
+    rng, lr = np.random.default_rng(seed), np.linspace(1e-4, 5e-2, HELD_LAYOUT.columns)
+    for step in range(steps):
+        some = np.sort(rng.permutation(N)[:12]).astype(np.int32)
+        others = np.setdiff1d(table.every_row, some).astype(np.int32)
+        update, slot = table.bind(step, lr, 0.25), held_slot(table, seed + step)
+        table.apply_zero(update, some)
+        table.apply_correction(update, some, slot)
+        for lo, hi in ((0, 1), (1, 3)):
+            table.apply_gradient(update, others, lo, hi, slot)
+        table.published(update)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 500), every=st.integers(1, 4), steps=st.integers(1, 6))
+def test_a_held_group_has_the_bits_of_the_hosts(seed: int, every: int, steps: int) -> None:
+    host, device = held_tables(seed, every)
+    train_held(host, seed, steps)
+    with NoHostSync():
+        train_held(device, seed, steps)
+    assert device.digest() == host.digest()
+    assert host.held is not None and device.held is not None
+    again = held_tables(seed, every)[1]
+    assert again.held is not None
+    again.held.restore(device.held.t, host.held.host_sums())
+    assert np.array_equal(again.held.host_sums(), host.held.sums) and again.held.t == host.held.t
+    assert (host.held.host_sums().any()) == (steps % every != 0)

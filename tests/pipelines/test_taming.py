@@ -17,6 +17,8 @@ from pipelines.reference.scores import FIXED, ViewTerms, add_view, edges, normal
 from pipelines.reference.taming_densify import budget_at, densify_to_budget, final_budget, sample
 from pipelines.reference.taminggs import TamingSettings, taming_schedule
 from pipelines.render.cpu import CpuRenderer
+from pipelines.render.gsplat import GsplatRenderer, scores
+from tests.render.plain_gsplat import PlainGsplat
 from tests.render.scenes import make_camera, make_rows
 
 
@@ -57,6 +59,27 @@ def test_pixel_scores_match_a_dense_compositor() -> None:
     assert same.mean() > 0.8
     assert np.allclose(got[same], expected[same], rtol=1e-4, atol=1e-4)
     assert got[:, 2].sum() == pytest.approx(float(blended.alpha.sum()), rel=1e-4)
+
+
+@pytest.mark.parametrize("chunk", [1 << 14, 20])
+def test_pixel_scores_on_gsplats_lists_match_the_kernels(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where tiles have to be looked at one by one, and where pixels end before their list does."""
+    monkeypatch.setattr(scores, "CHUNK", chunk)
+    camera = make_camera(40, 24)
+    geometry, sh = make_rows(60, camera, seed=4)
+    geometry[:, OPACITY] += 3.0
+    weights = torch.from_numpy(np.random.default_rng(0).random((24, 40)).astype(np.float32))
+    sums, transmittance = {}, {}
+    for name, renderer in (("gsplat", GsplatRenderer(PlainGsplat())), ("cpu", CpuRenderer())):
+        projection = renderer.project(geometry, camera)
+        bins = renderer.bin(projection, camera)
+        blended = renderer.blend(projection, bins, renderer.colour(geometry, sh, camera, 0), camera, torch.zeros(3))
+        sums[name] = renderer.pixel_scores(bins, blended, weights).numpy()
+        transmittance[name] = 1.0 - float(blended.alpha.max())
+    assert transmittance["cpu"] < 1e-3 and sums["cpu"][:, 1].sum() > 500
+    same = np.abs(sums["gsplat"][:, 1] - sums["cpu"][:, 1]) < 0.5
+    assert np.abs(sums["gsplat"][:, 1] - sums["cpu"][:, 1]).max() <= 2 and same.mean() > 0.8
+    assert np.allclose(sums["gsplat"][same], sums["cpu"][same], rtol=1e-3, atol=1e-3)
 
 
 @settings(max_examples=50, deadline=None)

@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 from odin.inflation import Inflation
 from pipelines.reference.statistics import DensificationStatistics, DeviceStatistics
 from pipelines.render import device_cull, device_loss, ssim
-from pipelines.render.cull import cull_packed
+from pipelines.render.cull import cull_packed, pack_cameras
+from pipelines.render.surfels import cull as surfel_cull
+from pipelines.render.surfels import device_cull as device_surfel_cull
+from pipelines.render.surfels import device_regularise, regularise
+from pipelines.render.surfels.protocol import Weights
 from tests.odin.sync import NoHostSync
 from tests.render.scenes import make_camera
+from tests.render.surfel_dense import make_surfels
 from tests.render.test_cull import ROWS, bounds, cloud
 from tests.render.test_ssim import pair
+from tests.render.test_surfel_cull import cloud as surfel_cloud
+from tests.render.test_surfel_regularise import render as render_surfels
 
 CPU = torch.device("cpu")
 
@@ -31,6 +38,36 @@ def test_scopes_have_the_bits_of_the_kernels(seed: int, step: float, rows: int) 
     with NoHostSync():
         bits = device_cull.cull_packed(geometry, cameras, inflation)
     assert np.array_equal(bits.numpy().view(np.uint64), cull_packed(geometry, cameras, inflation))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 500), step=st.sampled_from([0.0, 0.01, 0.3]), rows=st.sampled_from([1, 63, 64, 65, ROWS]))
+def test_scopes_of_surfels_have_the_bits_of_the_kernels(seed: int, step: float, rows: int) -> None:
+    rng = np.random.default_rng(seed)
+    geometry, (inflation, _, _) = surfel_cloud(seed)[:rows].contiguous(), bounds(rng, step)
+    geometry[rng.integers(0, rows)] = float("nan") if seed % 3 == 0 else 1e30
+    inflation = Inflation(level=inflation.level[:rows], shift=inflation.shift, growth=inflation.growth)
+    cameras = [make_camera(seed=seed + k, fov=30.0 + 40.0 * k) for k in range(3)]
+    with NoHostSync():
+        bits = device_surfel_cull.cull_packed(geometry, cameras, inflation)
+    expected = surfel_cull.cull_packed(geometry, cameras, inflation)
+    assert np.array_equal(bits.numpy().view(np.uint64), expected)
+    assert np.array_equal(surfel_cull.cull_packed(geometry, pack_cameras(cameras), inflation), expected)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("count", [400, 12])
+def test_geometric_terms_are_those_of_the_kernels(ratio: float, count: int) -> None:
+    """Also where most pixels see nothing and have neither depth nor direction."""
+    camera = make_camera(50, 37)
+    blended = render_surfels(camera, *make_surfels(count, camera, pixels=8.0))
+    weights = Weights(normal=0.05, distortion=10.0, depth_ratio=ratio)
+    with NoHostSync():
+        value, gradient = device_regularise.regularise(blended, camera, weights)
+    expected, exact = regularise.regularise(blended, camera, weights)
+    assert float(value) == pytest.approx(expected, rel=1e-6)
+    assert torch.isfinite(gradient).all()
+    assert float((gradient - exact).norm() / exact.norm()) < 1e-5
 
 
 @pytest.mark.parametrize("kind", ["noise", "flat", "ramp", "black"])

@@ -8,8 +8,8 @@ import torch
 
 from pipelines.camera import Camera
 from pipelines.render.surfels import SurfelRenderer
-from pipelines.render.surfels.protocol import SurfelBlended
-from pipelines.render.surfels.regularise import Weights, depth_normals, regularise
+from pipelines.render.surfels.protocol import SurfelBlended, Weights
+from pipelines.render.surfels.regularise import depth_normals, regularise
 from tests.render.scenes import BACKGROUND, make_camera
 from tests.render.surfel_dense import make_surfels
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pipelines.camera import Camera
 from pipelines.render.surfels import SurfelRenderer
-from pipelines.render.surfels.regularise import Weights, regularise
+from pipelines.render.surfels.protocol import Weights
+from pipelines.render.surfels.regularise import regularise
 from tests.render.scenes import BACKGROUND, make_camera
 from tests.render.surfel_dense import make_surfels
 from tests.render.test_superset import assert_same_bits

@@ -26,6 +26,7 @@ from odin.device.streams import Lane
 from odin.keeper import Keeper
 from odin.publication import Publication, UrgentPublication, WindowState
 from odin.publication.layout import REST, Classes
+from odin.recipe import Event
 from odin.runtime import Runtime
 from pipelines.backend import Backend
 from pipelines.device_place import DevicePlace
@@ -63,7 +64,7 @@ def workload() -> Workload:
 class NoHostCopy(TorchFunctionMode):
     """Calls that bring a tensor to the host raise, except in the renderer, which stands for kernels."""
 
-    KERNELS = ("pipelines.render.cpu", "pipelines.render.ssim", "odin.device.fetch")
+    KERNELS = ("pipelines.render.cpu", "pipelines.render.surfels", "pipelines.render.ssim", "odin.device.fetch")
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name, caller = getattr(func, "__name__", ""), sys._getframe(1).f_globals.get("__name__", "")
@@ -177,12 +178,50 @@ def test_the_device_path_has_the_bits_of_the_host(optimizer: str, noted: None) -
         assert all(a.start < a.end == b.start for a, b in itertools.pairwise(records))
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "words"),
+    [
+        ("2dgs", EVENTS),
+        ("dashgs", ["densify_at=[4,8]", "reset_at=[]", "sh_at=[6]"]),
+        ("taminggs", [*EVENTS, "f_rest_every=4", "score_views=3", "primitive_budget=4"]),
+        ("taminggs", [*EVENTS, "optimizer=selective", "score_views=3"]),
+    ],
+)
+def test_other_recipes_have_the_bits_of_the_host(pipeline: str, words: list[str], noted: None) -> None:
+    workload = loaded(0.4, 12, f"pipeline={pipeline}", *words)
+    waited, quality = on_device(workload, "barrier-planned"), on_device(workload, "quality")
+    host = on_host(workload, "quality")
+    assert len(digests([*waited, *quality, *host])) == 1
+    losses = [[record.loss for record in run[0].records] for run in (quality, host)]
+    assert losses[0] == losses[1]
+    events = set(quality[0].recipe.schedule.events)
+    assert any(Event.DENSIFY in e for e in events) and Event.SH_UP in events
+    assert any((Event.RESOLUTION if pipeline == "dashgs" else Event.RESET) in e for e in events)
+    assert WindowState.PARTIAL in {w.state for w in quality[0].publication.windows}
+    for one in (*waited, *quality):
+        assert strangers_on_communication(one.streams.log) == host_waits(one.inside) == []
+        assert one.takes and all(not take.blocked and take.put >= FORWARD for take in one.takes)
+    views = workload.capture.train[:2].tolist()
+    for index in views:
+        camera = workload.capture.cameras[index]
+        assert np.array_equal(quality[0].recipe.image(camera), host[0].recipe.image(camera))
+
+
 def test_predicted_reads_have_the_bits_of_the_host(workload: Workload, noted: None) -> None:
     device, host = on_device(workload, PREDICTED), on_host(workload, PREDICTED)
     assert len(digests([*device, *host])) == 1
     for one in device:
         assert strangers_on_communication(one.streams.log) == host_waits(one.inside) == []
         assert all(not take.blocked and take.put >= FORWARD for take in one.takes)
+
+
+def test_predicted_reads_correct_held_columns_as_the_host_does(noted: None) -> None:
+    words = ["pipeline=taminggs", "f_rest_every=4", "score_views=3", "primitive_budget=4"]
+    workload = loaded(0.4, 12, *EVENTS, *words)
+    device, host = on_device(workload, PREDICTED), on_host(workload, PREDICTED)
+    assert device[0].recipe.table.held is not None
+    assert len(digests([*device, *host])) == 1
+    assert all(host_waits(one.inside) == [] for one in device)
 
 
 @pytest.mark.parametrize("name", ["barrier-planned", "quality"])

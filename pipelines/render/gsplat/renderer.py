@@ -22,6 +22,7 @@ from pipelines.render import sh as harmonics
 from pipelines.render.conventions import TILE, tiles
 from pipelines.render.device_loss import l1_dssim
 from pipelines.render.gsplat.binding import Library, load
+from pipelines.render.gsplat.scores import pixel_scores
 from pipelines.render.protocol import Bins, Blended, BlendGradients, Projection
 
 
@@ -112,6 +113,13 @@ class GsplatRenderer:
             opacities=opacities[0],
             contributed=(colours[0] != 0).any(dim=1),
         )
+
+    def pixel_scores(self, bins: Bins, blended: Blended, weights: torch.Tensor) -> torch.Tensor:
+        """Sums over pixels, float64 [M, 4] (`scores.pixel_scores`). weights: float32 [H, W]"""
+        graph: BlendGraph = blended.data
+        means2d, conics, _, opacities = (leaf.detach()[0] for leaf in graph.leaves)
+        lists: TileEntries = bins.data
+        return pixel_scores((means2d, conics, opacities), lists.offsets, lists.ids, weights)
 
     def loss(self, image: torch.Tensor, photo: Any, weight: float) -> tuple[torch.Tensor, torch.Tensor]:
         """The photometric loss and its gradient, in torch operations."""

@@ -20,13 +20,15 @@ import torch
 from pipelines.camera import Camera
 from pipelines.render import sh as harmonics
 from pipelines.render.conventions import ALPHA_MIN, NEAR, TILE, tiles
+from pipelines.render.device_loss import l1_dssim
 from pipelines.render.elementwise import exp, log, sigmoid
 from pipelines.render.gsplat.binding import SurfelLibrary, load_surfels
 from pipelines.render.gsplat.renderer import TileEntries
 from pipelines.render.projection import Vector, rotation_columns, to_camera
 from pipelines.render.protocol import Bins
 from pipelines.render.surfels.conventions import BOUND, FAR, LOW_PASS
-from pipelines.render.surfels.protocol import MAPS, SurfelBlended, SurfelGradients, SurfelProjection
+from pipelines.render.surfels.device_regularise import regularise
+from pipelines.render.surfels.protocol import MAPS, SurfelBlended, SurfelGradients, SurfelProjection, Weights
 
 # Channels that are composited: colours, mapped depth and its square, two of nothing, depth. Eight, so that gsplat pads
 # none behind the last, of which it takes the median.
@@ -200,6 +202,14 @@ class GsplatSurfelRenderer:
             opacities=opacities,
             contributed=(rgb != 0).any(dim=1) | (normals != 0).any(dim=1) | (opacities != 0),
         )
+
+    def loss(
+        self, blended: SurfelBlended, photo: torch.Tensor, weight: float, camera: Camera, weights: Weights
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See `SurfelBackend`: in torch operations, and the host does not wait."""
+        loss, gradient = l1_dssim(blended.image, photo, weight)
+        geometric, maps = regularise(blended, camera, weights)
+        return loss + geometric, gradient, maps
 
 
 def _lines(geometry: torch.Tensor, camera: Camera) -> _Lines:

@@ -14,23 +14,25 @@ from numpy.typing import NDArray
 from odin.bitmap import unpack, words
 from odin.inflation import Inflation
 from pipelines.camera import Camera
-from pipelines.render.cull import Geometry, inflation_classes, require_rows
+from pipelines.render.cull import Geometry, inflation_classes, pack_cameras, require_rows
 from pipelines.render.surfels.cull_kernels import cull_surfels
-from pipelines.render.view import pack_camera
 
 
-def cull_packed(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflation) -> NDArray[np.uint64]:
+def cull_packed(
+    geometry: Geometry, cameras: Sequence[Camera] | NDArray[np.float64], inflation: Inflation
+) -> NDArray[np.uint64]:
     """Conservative bitmaps uint64 [V, words(N)] of the surfels that may touch a tile of each view.
 
     Contains every row whose `SurfelProjection.radii` is positive after its centre has moved by at most `shift` and no
     log-scale has grown by more than `growth` beyond the largest, whatever its rotation and opacity.
 
     geometry: float32 [N, 10] (surfel_columns.py order), numpy or a CPU tensor, contiguous or a slice of a wider
-    table. Raises ValueError if geometry or inflation do not fit.
+    table. cameras: views, or the same already packed, float64 [V, 8, 3] (pack_camera). Raises ValueError if geometry
+    or inflation do not fit.
     """
     rows = require_rows(geometry, inflation, columns=10)
     bits = np.empty((len(cameras), words(len(rows))), np.uint64)
-    views = np.array([pack_camera(camera) for camera in cameras]).reshape(-1, 8, 3)
+    views = cameras if isinstance(cameras, np.ndarray) else pack_cameras(cameras)
     level, shift, growth = inflation_classes(inflation)
     if len(level) and int(level.max()) >= len(shift):
         raise ValueError(f"inflation has a row of class {level.max()}, but only {len(shift)} classes")

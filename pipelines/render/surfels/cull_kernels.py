@@ -36,11 +36,11 @@ Words = NDArray[np.uint64]
 
 U = np.uint64
 _PLANES = 5
-_REACH2 = -2.0 * math.log(ALPHA_MIN) * (1.0 + 1e-6)
-_REACH = math.sqrt(_REACH2)
-_BLUR = math.sqrt(_REACH2 / LOW_PASS)
+REACH2 = -2.0 * math.log(ALPHA_MIN) * (1.0 + 1e-6)
+REACH = math.sqrt(REACH2)
+BLUR = math.sqrt(REACH2 / LOW_PASS)
 # Opacities and boxes are rounded to float32; a share of the coordinates' size is added to the ball's radius.
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 
 
 @njit(**HELPER)
@@ -59,8 +59,8 @@ def may_meet(c: float, centre: float, radius: float, z: float, lens: Vec) -> boo
     left, right = c - centre, c + centre
     left *= near if left < 0.0 else far
     right *= near if right > 0.0 else far
-    low = min(low * lens[0], left * lens[0] - _BLUR) + lens[1]
-    high = max(high * lens[0], right * lens[0] + _BLUR) + lens[1]
+    low = min(low * lens[0], left * lens[0] - BLUR) + lens[1]
+    high = max(high * lens[0], right * lens[0] + BLUR) + lens[1]
     # 3e-5 and 0.02 px: the margins of the box, taken once more.
     margin = 3e-5 * (abs(low) + abs(high)) + 0.02
     return (low - margin < lens[2]) & (high + margin >= 0.0)
@@ -71,8 +71,8 @@ def may_touch(p: Vec, shift: float, scale2: float, view: Loaded) -> bool:
     """Whether a surfel within `shift` of p, no wider than √scale2, may touch a tile."""
     right, down, forward, origin, focal, middle, _, grid = view
     size = abs(p[0]) + abs(p[1]) + abs(p[2]) + abs(origin[0]) + abs(origin[1]) + abs(origin[2]) + 3.0 * shift
-    centre = shift + _ROUNDING * size
-    radius = centre + _REACH * (1.0 + 1e-6) * math.sqrt(scale2)
+    centre = shift + ROUNDING * size
+    radius = centre + REACH * (1.0 + 1e-6) * math.sqrt(scale2)
     x, y, z = dot(right, p) + origin[0], dot(down, p) + origin[1], dot(forward, p) + origin[2]
     unbounded = z - radius <= BOUND
     in_x = may_meet(x, centre, radius, z, (focal[0], middle[0], grid[0]))

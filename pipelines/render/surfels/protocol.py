@@ -76,6 +76,19 @@ class SurfelBlended:
         return torch.where(self.alpha > 0.0, self.depth / self.alpha.clamp_min(1e-12), 0.0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Weights of the geometric terms for one view, 0 before their start.
+
+    normal, distortion: factors of the means; depth_ratio: 0 takes normals of the expected depth (unbounded scenes),
+    1 of the median depth (bounded ones), between them of a mix
+    """
+
+    normal: float
+    distortion: float
+    depth_ratio: float
+
+
 MAPS = 7
 """Channels of dL/dmaps: alpha, depth, median, distortion, normal (3)."""
 
@@ -148,4 +161,13 @@ class SurfelBackend(Protocol):
         grad_maps: torch.Tensor,
     ) -> SurfelGradients:
         """Backward of `blend` for dL/dimage [H, W, 3] and dL/dmaps [H, W, 7]; uses the forward's lists."""
+        ...
+
+    def loss(
+        self, blended: SurfelBlended, photo: Any, weight: float, camera: Camera, weights: Weights
+    ) -> tuple[float | torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Photometric loss and geometric terms of a view, dL/dimage [H, W, 3] and dL/dmaps [H, W, 7].
+
+        photo: float32 [H, W, 3] where the backend renders; weight: of DSSIM in the photometric loss
+        """
         ...

@@ -9,34 +9,19 @@ Legend: H, W image size; camera space, x right, y down, z forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numba import njit
 from numpy.typing import NDArray
 
 from pipelines.camera import Camera
-from pipelines.render.surfels.protocol import MAPS, SurfelBlended
+from pipelines.render.surfels.protocol import MAPS, SurfelBlended, Weights
 from pipelines.render.vectors import HELPER, ROW, Vec, cross, dot, mix, vec
 
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
-_LEAST = 1e-12  # a shorter cross product has no direction
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weights:
-    """Weights of the terms for one view, 0 before their start.
-
-    normal, distortion: factors of the means; depth_ratio: 0 takes normals of the expected depth (unbounded scenes),
-    1 of the median depth (bounded ones), between them of a mix
-    """
-
-    normal: float
-    distortion: float
-    depth_ratio: float
+LEAST = 1e-12  # a shorter cross product has no direction
 
 
 def regularise(blended: SurfelBlended, camera: Camera, weights: Weights) -> tuple[float, torch.Tensor]:
@@ -44,7 +29,7 @@ def regularise(blended: SurfelBlended, camera: Camera, weights: Weights) -> tupl
     height, width = blended.alpha.shape
     grad = torch.zeros(height, width, MAPS)
     pixels = height * width
-    loss = weights.distortion * float(blended.distortion.double().mean())
+    loss = weights.distortion * float(_dense(blended.distortion).mean(dtype=np.float64))
     grad[..., 3] = weights.distortion / pixels
     points, pulled = np.empty((height, width, 3)), np.zeros((height, width, 3))
     ratio = weights.depth_ratio
@@ -73,6 +58,14 @@ def _dense(values: torch.Tensor) -> Floats:
     return np.require(values.numpy(), np.float32, ["C", "W"])
 
 
+def rays(camera: Camera) -> Doubles:
+    """Points at depth 1 on the rays of all pixels, float64 [H, W, 3]."""
+    x = (np.arange(camera.width) + 0.5 - camera.cx) / camera.fx
+    y = (np.arange(camera.height) + 0.5 - camera.cy) / camera.fy
+    columns, rows = np.meshgrid(x, y)
+    return np.stack([columns, rows, np.ones_like(rows)], axis=2)
+
+
 def _lens(camera: Camera) -> tuple[float, float, float, float]:
     return float(camera.fx), float(camera.fy), float(camera.cx), float(camera.cy)
 
@@ -89,7 +82,7 @@ def normal_at(points: Doubles, y: int, x: int) -> tuple[Vec, float, Vec, Vec]:
     down = mix(1.0, vec(points[y + 1], x), -1.0, vec(points[y - 1], x))
     across = mix(1.0, vec(points[y], x + 1), -1.0, vec(points[y], x - 1))
     c = cross(down, across)
-    length = max(np.sqrt(dot(c, c)), _LEAST)
+    length = max(np.sqrt(dot(c, c)), LEAST)
     return (c[0] / length, c[1] / length, c[2] / length), length, down, across
 
 
@@ -142,7 +135,7 @@ def normal_consistency(
             total += a * dot(seen, n)
             for j in range(3):
                 grad[y, x, 4 + j] = -scale * a * n[j]
-            if length <= _LEAST:
+            if length <= LEAST:
                 continue
             along = dot(seen, n)
             g = mix(-scale * a / length, seen, scale * a * along / length, n)

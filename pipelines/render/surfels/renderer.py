@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pipelines.camera import Camera
 from pipelines.render.conventions import tiles
@@ -15,10 +16,12 @@ from pipelines.render.cpu.renderer import BlendState, TileLists
 from pipelines.render.cpu.sh_kernels import colour_rows, colour_rows_backward
 from pipelines.render.protocol import Bins
 from pipelines.render.sh import check_degree
+from pipelines.render.ssim import l1_dssim
 from pipelines.render.surfels.adjoint_kernels import ADJOINT_PLANES, SUMS, blend_adjoint, surfel_gradients
 from pipelines.render.surfels.blend_kernels import FORWARD_PLANES, PACKED, blend, pack_surfels
 from pipelines.render.surfels.projection_kernels import project_surfels, project_surfels_backward
-from pipelines.render.surfels.protocol import MAPS, SurfelBlended, SurfelGradients, SurfelProjection
+from pipelines.render.surfels.protocol import MAPS, SurfelBlended, SurfelGradients, SurfelProjection, Weights
+from pipelines.render.surfels.regularise import regularise
 from pipelines.render.vectors import Vec
 from pipelines.render.view import pack_camera
 
@@ -204,6 +207,14 @@ class SurfelRenderer:
         outputs = (grads.means2d, grads.transforms, grads.normals, grads.depths, grads.rgb, grads.opacities)
         surfel_gradients(moments, state.packed, *(x.numpy() for x in outputs), grads.contributed.numpy())
         return grads
+
+    def loss(
+        self, blended: SurfelBlended, photo: NDArray[np.float32], weight: float, camera: Camera, weights: Weights
+    ) -> tuple[float, torch.Tensor, torch.Tensor]:
+        """See `SurfelBackend`: in kernels with closed-form gradients."""
+        loss, gradient = l1_dssim(blended.image, photo, weight)
+        geometric, maps = regularise(blended, camera, weights)
+        return loss + geometric, gradient, maps
 
 
 def _centre(camera: Camera) -> Vec:

@@ -10,8 +10,8 @@ from pipelines.camera import Camera
 from pipelines.render.cpu.warm import warm_hazards
 from pipelines.render.ssim import l1_dssim
 from pipelines.render.surfels.cull import cull_packed
-from pipelines.render.surfels.protocol import SurfelBackend
-from pipelines.render.surfels.regularise import Weights, regularise
+from pipelines.render.surfels.protocol import SurfelBackend, Weights
+from pipelines.render.surfels.regularise import regularise
 from pipelines.render.surfels.renderer import SurfelRenderer
 
 
