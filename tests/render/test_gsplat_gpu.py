@@ -7,6 +7,7 @@ printed, so that a run on a device can tighten them.
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,12 +17,20 @@ from odin.inflation import Inflation
 from pipelines.render import device_cull, device_loss, projection, ssim
 from pipelines.render.cpu import CpuRenderer
 from pipelines.render.cull import cull_packed
+from pipelines.render.gsplat import GsplatRenderer
+from pipelines.render.surfels import cull as surfel_cull
+from pipelines.render.surfels import device_cull as device_surfel_cull
+from pipelines.render.surfels import device_regularise, regularise
+from pipelines.render.surfels.protocol import Weights
 from tests.render.backends import differences, render, scene
 from tests.render.plain_gsplat import PlainGsplat
-from tests.render.scenes import make_camera
+from tests.render.scenes import make_camera, make_rows
 from tests.render.surfel_backends import compare
+from tests.render.surfel_dense import make_surfels
 from tests.render.test_cull import ROWS, bounds, cloud
 from tests.render.test_ssim import pair
+from tests.render.test_surfel_cull import cloud as surfel_cloud
+from tests.render.test_surfel_regularise import render as render_surfels
 
 pytestmark = [
     pytest.mark.gpu,
@@ -115,6 +124,43 @@ def test_scopes_are_those_of_the_host(seed: int, device: torch.device) -> None:
     host = cull_packed(geometry, cameras, inflation)
     assert np.array_equal(bits.cpu().numpy().view(np.uint64), host)
     assert host.any() and isinstance(inflation, Inflation) and len(geometry) == ROWS
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scopes_of_surfels_are_those_of_the_host(seed: int, device: torch.device) -> None:
+    geometry, (inflation, _, _) = surfel_cloud(seed), bounds(np.random.default_rng(seed), 0.1)
+    cameras = [make_camera(seed=seed + k) for k in range(3)]
+    bits = device_surfel_cull.cull_packed(geometry.to(device), cameras, inflation)
+    host = surfel_cull.cull_packed(geometry, cameras, inflation)
+    assert np.array_equal(bits.cpu().numpy().view(np.uint64), host) and host.any()
+
+
+def test_geometric_terms_are_those_of_the_host(device: torch.device) -> None:
+    camera = make_camera(131, 96)
+    blended = render_surfels(camera, *make_surfels(400, camera, pixels=8.0))
+    maps = {name: getattr(blended, name).to(device) for name in ("alpha", "depth", "median", "distortion", "normal")}
+    weights = Weights(normal=0.05, distortion=10.0, depth_ratio=0.3)
+    value, gradient = device_regularise.regularise(replace(blended, **maps), camera, weights)
+    expected, exact = regularise.regularise(blended, camera, weights)
+    assert float(value) == pytest.approx(expected, rel=1e-6)
+    assert float((gradient.cpu() - exact).norm() / exact.norm()) < 1e-5
+
+
+@needs_gsplat
+def test_pixel_scores_are_those_of_the_cpu_renderer(device: torch.device) -> None:
+    camera = make_camera(250, 131)
+    geometry, sh = make_rows(500, camera, seed=4)
+    weights = torch.rand(131, 250, generator=torch.Generator().manual_seed(0))
+    sums = {}
+    for place, renderer in ((device, GsplatRenderer()), (torch.device("cpu"), CpuRenderer())):
+        values = geometry.to(place)
+        shown = renderer.project(values, camera)
+        bins, rgb = renderer.bin(shown, camera), renderer.colour(values, sh.to(place), camera, 0)
+        blended = renderer.blend(shown, bins, rgb, camera, torch.zeros(3, device=place))
+        sums[place.type] = renderer.pixel_scores(bins, blended, weights.to(place)).cpu()
+    found, exact = sums["cuda"].sum(dim=0), sums["cpu"].sum(dim=0)
+    print(found, exact)
+    assert torch.allclose(found, exact, rtol=2e-3) and exact[1] > 5000
 
 
 @pytest.mark.parametrize("kind", ["noise", "flat", "ramp", "black"])
