@@ -123,6 +123,23 @@ def test_structural_events_and_the_timeline(name: str, workload, communicators) 
     assert all(e.end >= e.start for e in runtime.keeper.entries)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pipeline=2dgs", "densify_at=[20]", "reset_at=[30]", "sh_at=[10]"],
+        ["pipeline=dashgs", "densify_at=[10,20]", "reset_at=[]", "sh_at=[15]"],
+        ["pipeline=taminggs", "densify_at=[20]", "reset_at=[30]", "sh_at=[10]", "f_rest_every=4", "score_views=3"],
+    ],
+)
+def test_other_recipes_train(words: list[str], communicators: Communicators) -> None:
+    other = load_workload(load([f"scene={TINY}", "steps=40", "test_every=0", "ranks=1", *words]))
+    runtime = train(other, communicators, "quality")
+    losses = [r.loss for r in runtime.records]
+    print(words[0], np.mean(losses[:10]), np.mean(losses[20:30]), len(runtime.recipe.table))
+    assert np.isfinite(losses).all() and np.mean(losses[20:30]) < np.mean(losses[:10])
+    assert WindowState.PARTIAL in {w.state for w in runtime.publication.windows}
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_the_process_engine(ranks: int, tmp_path: Path) -> None:
     if ranks > GPUS:
