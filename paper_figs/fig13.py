@@ -17,10 +17,11 @@ title = "Fig. 13: A city on shards, over nodes"
 note = (
     "Left: throughput over that of the same shards with a barrier, and the limit at which nothing would be lost; "
     "star: the paper's MatrixCity. Right: share of each transfer that no rank waits for, gradients on their way back "
-    "(publish) and projected rows (observe). One region of a procedural city, not a full city run (Review 4)."
+    "(publish) and projected rows (observe). predicted-random keeps the barrier's order of views. One region of a "
+    "procedural city, not a full city run (Review 4)."
 )
 needs: tuple[Need, ...] = (Study(role="city"),)
-ARMS = ("barrier", "quality", "predicted")
+ARMS = ("barrier", "quality", "predicted", "predicted-random")
 DEFAULT = "predicted"
 
 
@@ -72,7 +73,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         ratio_axis(left.xaxis, left, [*ratios["value"], *limits["value"], *ratios["paper"].dropna()])
         for row in hidden.to_dict("records"):
             arm, filled = row["arm"], row["quantity"] == "hidden_publish"
-            at = places.index(row["scene"]) + 0.2 * (ARMS.index(arm) - 1)
+            at = places.index(row["scene"]) + 0.2 * (ARMS.index(arm) - (len(ARMS) - 1) / 2)
             style = arm_style(arm)
             look = {"marker": style["marker"], "mec": style["color"], "mfc": style["color"] if filled else "none"}
             size, said = 4.5 if filled else 7.5, f"{arm}, {row['quantity'][7:]}"
