@@ -35,6 +35,7 @@ class Phase(Enum):
     HAZARDS = "hazards"  # intersect scopes, fix the partition
     ZERO_STEP = "zero_step"  # momentum-only step of rows without gradient
     CORRECT = "correct"  # predicted reads: zero-gradient step → real step
+    ADVANCE = "advance"  # predicted reads: correct a step and take the zero-gradient step of the next, in one pass
     GATE = "gate"  # gradient norms of rows, and which of them may be read late
     AUDIT = "audit"  # compare a recomputed unit's gradient with the one that was exchanged
     DISPATCH = "dispatch"  # learn the costs of views, assign units to ranks
@@ -57,7 +58,16 @@ class Phase(Enum):
 
 _STRUCTURAL = frozenset({Phase.SCORE, Phase.DENSIFY, Phase.EVENT, Phase.SLOTS, Phase.REPLICAS, Phase.DDP_WRAP})
 _ODIN = frozenset(
-    {Phase.SCOPES, Phase.HAZARDS, Phase.ZERO_STEP, Phase.CORRECT, Phase.GATE, Phase.AUDIT, Phase.DISPATCH}
+    {
+        Phase.SCOPES,
+        Phase.HAZARDS,
+        Phase.ZERO_STEP,
+        Phase.CORRECT,
+        Phase.ADVANCE,
+        Phase.GATE,
+        Phase.AUDIT,
+        Phase.DISPATCH,
+    }
 )
 for _phase in Phase:
     _structural = Category.STRUCTURAL if _phase in _STRUCTURAL else Category.USEFUL

@@ -181,6 +181,50 @@ def _correct(
     return touched
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def _advance(
+    p: NDArray, m: NDArray, v: NDArray, width: int, bounds: NDArray, lo: int, hi: int, rows: NDArray,
+    grad: NDArray, offsets: NDArray, scale: float, step: NDArray, root: float,
+    keep1: float, b2: float, keep2: float, eps: float, own_step: NDArray, own_root: float,
+) -> int:  # fmt: skip
+    """`_correct` of a row, then `_adam` of the next step (own_step, own_root) with a gradient of zero, while the row is
+    in the cache: the state is read and written once."""
+    gradient = np.zeros(width, np.float32)
+    first, last = bounds[lo], bounds[hi]
+    size, own, gr = step[first:last], own_step[first:last], gradient[first:last]
+    touched = 0
+    for k in range(rows.shape[0]):
+        row = np.int64(rows[k])
+        _gather(gradient, grad, offsets, bounds, lo, hi, row)
+        nonzero = False
+        for c in range(np.uint64(last - first)):
+            nonzero |= gr[c] != _ZERO
+        base = row * width
+        pr, mr = p[base + first : base + last], m[base + first : base + last]
+        vr = v[base + first : base + last]
+        if nonzero:
+            touched += 1
+            for c in range(np.uint64(last - first)):
+                g = gr[c] * scale
+                before = size[c] * (mr[c] / (np.sqrt(vr[c]) / root + eps))
+                mi = mr[c] + g * keep1
+                vi = vr[c] + (g * g) * keep2
+                mi = _ZERO if abs(mi) < TINY else mi
+                vi = _ZERO if vi < TINY else vi
+                mr[c] = mi
+                vr[c] = vi
+                pr[c] = pr[c] + (before - size[c] * (mi / (np.sqrt(vi) / root + eps)))
+        for c in range(np.uint64(last - first)):
+            mi = mr[c] + (_ZERO - mr[c]) * keep1
+            vi = vr[c] * b2
+            mi = _ZERO if abs(mi) < TINY else mi
+            vi = _ZERO if vi < TINY else vi
+            mr[c] = mi
+            vr[c] = vi
+            pr[c] = pr[c] - own[c] * (mi / (np.sqrt(vi) / own_root + eps))
+    return touched
+
+
 @dataclass(frozen=True, kw_only=True)
 class Moments:
     """Parameters and Adam moments as numpy views of shared storage, each float32 [N, D], C-contiguous."""
@@ -242,3 +286,24 @@ def apply_correction(
         return len(rows.ids)
     args = (np.float32(update.scale), update.step_sizes(), update.denominator_scale(), *update.adam.kernel())
     return int(_correct(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, gradient, offsets, *args))
+
+
+def apply_advance(
+    state: Moments,
+    before: Update,
+    update: Update,
+    rows: Rows,
+    gradient: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+) -> int:
+    """`apply_correction` of `before`, then `apply_zero` of `update`, bit for bit, in one pass; rows corrected.
+
+    gradient, offsets: of `before`. Both updates are of one optimizer. Selective Adam takes no zero step.
+    """
+    if before.visible is not None:
+        return apply_correction(state, before, rows, gradient, offsets)
+    corrects = (np.float32(before.scale), before.step_sizes(), before.denominator_scale(), *before.adam.kernel())
+    own = (update.step_sizes(), update.denominator_scale())
+    return int(
+        _advance(*state.flat(), rows.layout.bounds, rows.lo, rows.hi, rows.ids, gradient, offsets, *corrects, *own)
+    )

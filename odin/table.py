@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 from odin.held import Held, HeldGroup, Reduced
 from odin.layout import ColumnLayout
 from odin.memory import Holding, MemoryCategory
-from odin.rows import ADAM, AdamConstants, Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
+from odin.rows import (
+    ADAM,
+    AdamConstants,
+    Moments,
+    Rows,
+    Update,
+    apply_advance,
+    apply_correction,
+    apply_gradient,
+    apply_zero,
+)
 from odin.slot import GradientSlot, Slot
 
 T = TypeVar("T")
@@ -134,7 +144,7 @@ class ParameterTable:
         held_back = self.held is not None and not self.held.applies(step)
         return len(self.layout.groups) - held_back
 
-    # The three ways in which a row moves while training; nothing else writes to the table between structural events.
+    # The ways in which a row moves while training; nothing else writes to the table between structural events.
 
     def apply_gradient(self, update: Update, ids: NDArray[np.int32], lo: int, hi: int, slot: Slot) -> None:
         """Adam step of groups lo…hi-1 of rows `ids` (int32 [R], each at most once) by the slot's reduced gradient."""
@@ -156,6 +166,15 @@ class ParameterTable:
         if self.held is not None:
             self.held.correct(self._moments, update, ids, self._reduced(slot))
         apply_correction(self._moments, update, self._whole(ids), slot.values, slot.offsets)
+
+    def advance(self, before: Update, slot: Slot, update: Update, ids: NDArray[np.int32]) -> None:
+        """`apply_correction` of `before` by the slot's reduced gradient, then `apply_zero` of its successor `update`,
+        in one pass over rows `ids`."""
+        if self.held is not None:
+            self.held.correct(self._moments, before, ids, self._reduced(slot))
+            self.held.published(before)
+            self.held.zero(self._moments, update, ids)
+        apply_advance(self._moments, before, update, self._whole(ids), slot.values, slot.offsets)
 
     def remember(self, ids: NDArray[np.int32], slot: Slot, scale: float) -> None:
         """Enter the reduced gradient's norm times `scale` into `evidence`, of those of rows `ids` that have one."""

@@ -26,4 +26,5 @@ def warm_up_rows() -> None:
     table.apply_gradient(update, table.every_row, 0, len(_LAYOUT.groups), slot)
     table.apply_zero(update, table.every_row)
     table.apply_correction(update, table.every_row, slot)
+    table.advance(update, slot, update, table.every_row)
     table.remember(table.every_row, slot, 1.0)

@@ -28,7 +28,7 @@ STATES = ("accumulating", "travelling", "pending", "free")
 SPAN_COLUMNS = ["rank", "slot", "step", "state", "start", "end"]
 # Collectives of arms on whole tables that carry no gradient.
 METADATA = frozenset({"statistics", "costs", "activity", "norms", "audit"})
-_UPDATES = frozenset({Phase.UPDATE.value, Phase.CORRECT.value})
+_UPDATES = frozenset({Phase.UPDATE.value, Phase.CORRECT.value, Phase.ADVANCE.value})
 _TOLERANCE = 1e-9  # s; joins and phases of one moment are stored as equal numbers
 
 

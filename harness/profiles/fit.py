@@ -1,10 +1,11 @@
 """Fit the bandwidth of one link per pipeline, so that `barrier` shows the exposed transfer of Fig. 1 (D§7).
 
-    python -m harness.profiles.fit record ../shared/data      record the matrix scenes (minutes per scene)
-    python -m harness.profiles.fit                            fit from the recordings and write the link profiles
+    python -m harness.profiles.fit record ../shared/data [PIPELINE...]   record the matrix scenes (minutes per pipeline)
+    python -m harness.profiles.fit                                       fit, and write the link profiles
 
-β is fitted once per pipeline on the mean over the scenes and then fixed; each scene's own share is a result. A pipeline
-without recordings of its own is fitted on those of another, and its profile says so.
+A recording is `barrier` of one cell of the fixed matrix (D§11: `laptop-matrix.*`), at another seed: all its steps, with
+what densification and resolution do to its payload and its work. β is fitted once per pipeline on the mean over the
+scenes and then fixed; each scene's own share is a result.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -30,9 +31,10 @@ from harness.store.files import write_text
 from odin.comm.link import Link
 from odin.errors import InputError
 
-STEPS, SEED, RANKS, VIEWS_PER_UNIT = 24, 1, 8, 2
-CAPTURES = ("bonsai", "south_building", "fox")  # at images_2; with rooms, and orbit when there is one
+STEPS, SEED, RANKS, VIEWS_PER_UNIT = 200, 1, 8, 2
+CAPTURES, PROCEDURAL = ("bonsai", "south_building", "fox"), ("rooms", "orbit")
 RECORDINGS = FOLDER / "recordings"
+PIPELINES = {"3dgs": "3dgs", "2dgs": "2dgs", "taming": "taminggs", "dash": "dashgs"}  # link → pipeline
 # The paper's share of transfer in a step, by pipeline (Fig. 1); 2DGS is not given there and takes that of 3DGS.
 SHARES = {
     "3dgs": (0.229, "Fig. 1 of the paper, 3DGS"),
@@ -43,14 +45,20 @@ SHARES = {
 TOLERANCE = 1e-5  # of ln β
 
 
-def record_scenes(data: Path) -> None:
-    """Record `barrier` on every matrix scene, seed 1, 8 ranks of 2 views."""
-    for scene in ("rooms", *CAPTURES):
-        words = ["scene=rooms"] if scene == "rooms" else [f"scene={data / scene}", "images=images_2"]
-        ranks = [f"ranks={RANKS}", f"views_per_unit={VIEWS_PER_UNIT}"]
-        workload = load_workload(load_config([*words, "engine=virtual", *ranks, f"steps={STEPS}", f"seed={SEED}"]))
-        save(record_run(workload, "barrier"), RECORDINGS / f"3dgs-{scene}.parquet")
-        print(f"recorded {scene}", file=sys.stderr, flush=True)
+def record_scenes(data: Path, links: Sequence[str]) -> None:
+    """Record `barrier` of the pipelines of some links on every matrix scene."""
+    for link in links:
+        for scene in (*PROCEDURAL, *CAPTURES):
+            workload = load_workload(load_config(words(link, scene, data)))
+            save(record_run(workload, "barrier"), RECORDINGS / f"{link}-{scene}.parquet")
+            print(f"recorded {link} on {scene}", file=sys.stderr, flush=True)
+
+
+def words(link: str, scene: str, data: Path) -> list[str]:
+    """The matrix cell of a link's pipeline on a scene, at the seed of the fit. data: folder of the captures."""
+    where = [f"scene={scene}"] if scene in PROCEDURAL else [f"scene={data / scene}", "images=images_4"]
+    ranks = [f"ranks={RANKS}", f"views_per_unit={VIEWS_PER_UNIT}", f"steps={STEPS}", f"seed={SEED}"]
+    return [*where, f"pipeline={PIPELINES[link]}", "engine=virtual", "mirrored=false", *ranks]
 
 
 def recordings(pipeline: str) -> dict[str, pd.DataFrame]:
@@ -77,15 +85,16 @@ def fit_beta(scenes: Mapping[str, pd.DataFrame], prices: Profile, share: float, 
 
 def fit(pipeline: str, compute: Compute) -> LinkProfile:
     """The link of a pipeline. Raises InputError without recordings."""
-    recorded = pipeline if recordings(pipeline) else "3dgs"
-    scenes = recordings(recorded)
+    scenes = recordings(pipeline)
     if not scenes:
-        raise InputError(f"No recordings in {RECORDINGS}. Make them: python -m harness.profiles.fit record DATA.")
+        raise InputError(
+            f"No recordings of {pipeline} in {RECORDINGS}. Make them: "
+            f"python -m harness.profiles.fit record DATA {pipeline}."
+        )
     share, source = SHARES[pipeline]
     prices, profile = committed_prices(compute), compute_profile(compute.name)
     beta = float(f"{fit_beta(scenes, prices, share, compute):.6g}")
     link = Link(name=f"fig1-{pipeline}", beta=beta).carrying(compute.scale_rows)
-    stand_in = "" if recorded == pipeline else f" (recordings of {recorded} stand in for {pipeline})"
     return LinkProfile(
         name=f"fig1-{pipeline}",
         pipeline=pipeline,
@@ -94,10 +103,10 @@ def fit(pipeline: str, compute: Compute) -> LinkProfile:
             value=beta,
             unit="bytes/s",
             kind=Kind.FITTED,
-            source=f"fitted by harness/profiles/fit.py to the exposed share, mean over scenes{stand_in}",
+            source="fitted by harness/profiles/fit.py to the exposed share, mean over scenes",
         ),
         fit=Fit(
-            recorded=recorded,
+            recorded=pipeline,
             compute=f"{profile.name}@{digest(profile)}",
             scale_rows=compute.scale_rows,
             scale_pixels=compute.scale_pixels,
@@ -133,7 +142,7 @@ def write(profile: LinkProfile) -> Path:
 def main(arguments: list[str]) -> int:
     """Record, or fit and write."""
     if arguments[:1] == ["record"]:
-        record_scenes(Path(arguments[1]))
+        record_scenes(Path(arguments[1]), arguments[2:] or list(PIPELINES))
         return 0
     compute = load_config(["engine=virtual", "compute=rtx4090"]).compute
     for pipeline in SHARES:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from odin.device.held import DeviceHeldGroup, DeviceReduced
-from odin.device.rows import DeviceMoments, DeviceRows, apply_correction, apply_gradient, apply_zero
+from odin.device.rows import DeviceMoments, DeviceRows, apply_advance, apply_correction, apply_gradient, apply_zero
 from odin.device.slot import DeviceSlot
 from odin.device.upload import to_device
 from odin.held import Held
@@ -83,6 +83,15 @@ class DeviceTable(ParameterTable):
         if self.held is not None:
             self.held.correct(self._state, update, rows.ids, self._held_part(slot))
         apply_correction(self._state, update, rows, slot.values, slot.offsets)
+
+    def advance(self, before: Update, slot: Slot, update: Update, ids: NDArray[np.int32]) -> None:
+        """See ParameterTable."""
+        rows = self._rows(ids)
+        if self.held is not None:
+            self.held.correct(self._state, before, rows.ids, self._held_part(slot))
+            self.held.published(before)
+            self.held.zero(self._state, update, rows.ids)
+        apply_advance(self._state, before, update, rows, slot.values, slot.offsets)
 
     def _rows(self, ids: NDArray[np.int32]) -> DeviceRows:
         """All groups that move in every step."""

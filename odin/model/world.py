@@ -142,6 +142,11 @@ class ModelTable(ParameterTable):
         """See ParameterTable."""
         self._note("correct", update, ids, slot)
 
+    def advance(self, before: Update, slot: Slot, update: Update, ids: Ids) -> None:
+        """See ParameterTable."""
+        self.apply_correction(before, ids, slot)
+        self.apply_zero(update, ids)
+
     def _note(self, kind: str, update: Update, ids: Ids, slot: Slot | None, lo: int = 0, hi: int = _GROUPS) -> None:
         number = slot.number if isinstance(slot, ModelSlot) else None
         if len(ids):

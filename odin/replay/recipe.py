@@ -90,6 +90,9 @@ class ReplayTable(ParameterTable):
     def apply_correction(self, update: Update, ids: Ids, slot: Slot) -> None:
         """There are no values."""
 
+    def advance(self, before: Update, slot: Slot, update: Update, ids: Ids) -> None:
+        """There are no values."""
+
 
 @dataclass(kw_only=True)
 class ReplayFrame:

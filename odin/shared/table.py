@@ -77,6 +77,11 @@ class SharedTable(ParameterTable):
         mine, step = self._mine(ids), super().apply_correction
         self._meeting.together(lambda: step(update, mine, slot))
 
+    def advance(self, before: Update, slot: Slot, update: Update, ids: NDArray[np.int32]) -> None:
+        """See ParameterTable."""
+        mine, step = self._mine(ids), super().advance
+        self._meeting.together(lambda: step(before, slot, update, mine))
+
     def remember(self, ids: NDArray[np.int32], slot: Slot, scale: float) -> None:
         """See ParameterTable."""
         mine, step = self._mine(ids), super().remember

@@ -153,3 +153,22 @@ def test_a_held_group_has_the_bits_of_the_hosts(seed: int, every: int, steps: in
     again.held.restore(device.held.t, host.held.host_sums())
     assert np.array_equal(again.held.host_sums(), host.held.sums) and again.held.t == host.held.t
     assert (host.held.host_sums().any()) == (steps % every != 0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 500), selective=st.booleans(), every=st.integers(0, 3))
+def test_an_advance_has_the_bits_of_the_hosts_two_passes(seed: int, selective: bool, every: int) -> None:
+    """`every` above 0: with a held group, dense only."""
+    host, device = held_tables(seed, every) if every else tables(seed, selective)
+    lr = np.linspace(1e-4, 5e-2, host.layout.columns)
+    for step in range(4):
+        slots = [held_slot(t, seed + step) if every else filled(t, seed + step) for t in (host, device)]
+        pairs = [(t.bind(2 * step, lr, 0.25), t.bind(2 * step + 1, 2 * lr, 0.25)) for t in (host, device)]
+        (before, after), (before_there, after_there) = pairs
+        host.apply_correction(before, host.every_row, slots[0])
+        host.published(before)
+        host.apply_zero(after, host.every_row)
+        with NoHostSync():
+            device.advance(before_there, slots[1], after_there, device.every_row)
+            device.published(before_there)
+    assert device.digest() == host.digest()

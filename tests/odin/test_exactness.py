@@ -286,6 +286,33 @@ def test_predicted_is_close_but_not_equal() -> None:
     assert np.linalg.norm(a - b) < 0.1 * np.linalg.norm(a - start)
 
 
+class TwoPasses(PredictedPublication):
+    """The predecessor's correction and the step's own prediction, one after the other."""
+
+    close = Publication.close
+
+
+@pytest.mark.parametrize("hold", [0, 3])
+@pytest.mark.parametrize("name", ["predicted", "predicted:audit=4", "predicted:reads=stale"])
+def test_one_pass_over_the_rows_has_the_bits_of_two(name: str, hold: int) -> None:
+    """Through structural events, audits and the first step after each, where there is nothing to correct."""
+    plan, events = long_run()
+    _, together, _ = train(name, plan, events, hold=hold)
+    _, apart, _ = train(name, plan, events, hold=hold, policy=TwoPasses)
+    assert digest(together) == digest(apart)
+
+
+@pytest.mark.parametrize("selective", [False, True], ids=["dense", "selective"])
+def test_one_pass_is_taken_where_nothing_comes_between(selective: bool) -> None:
+    plan, events = long_run()
+    runs, *_ = train("predicted:audit=0", plan, events, selective=selective)
+    names = [entry.name for entry in runs[0].keeper.entries]
+    open_windows = sum(not blocked for blocked in plan.blocking)
+    assert names.count("advance") > 0.5 * open_windows
+    assert names.count("advance") + names.count("zero_step") == open_windows
+    assert names.count("correct") == names.count("zero_step")  # the last and the first of a run of windows
+
+
 def test_a_structural_event_on_an_open_window_is_refused() -> None:
     plan, events = long_run()
     open_plan = replace(plan, blocking=np.zeros_like(plan.blocking))

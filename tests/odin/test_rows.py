@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from odin.bound import adam_bound
 from odin.layout import ColumnGroup, ColumnLayout
-from odin.rows import Moments, Rows, Update, apply_correction, apply_gradient, apply_zero
+from odin.rows import Moments, Rows, Update, apply_advance, apply_correction, apply_gradient, apply_zero
 from odin.segments import Block, SegmentSpec
 from odin.slot import GradientSlot
 
@@ -180,3 +180,25 @@ def test_the_bound_is_tight_and_flat() -> None:
     assert adam_bound(10**6) == pytest.approx(7.2703, rel=3e-4)
     values = [adam_bound(t) for t in range(1, 3000)]
     assert values == sorted(values)
+
+
+def two_updates(rng: np.random.Generator, t: int, visible: int | None = None) -> tuple[Update, Update]:
+    """A step and its successor, each with learning rates of its own."""
+    lr = rng.uniform(1e-5, 1e-1, (2, 59))
+    return tuple(Update(t=t + k, lr=lr[k], scale=0.25, visible=visible) for k in range(2))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), steps=st.integers(1, 6))
+def test_an_advance_has_the_bits_of_a_correction_and_a_zero_step(seed: int, steps: int) -> None:
+    rng, n = np.random.default_rng(seed), 40
+    apart, together = fresh(n, seed), fresh(n, seed)
+    apart.m[:], apart.v[:] = rng.normal(size=(n, 59)) * 1e-37, rng.random((n, 59)) * 1e-37  # near what is flushed
+    together.m[:], together.v[:] = apart.m, apart.v
+    for t, gradient in enumerate(sparse_gradients(steps, n, seed), start=1):
+        slot, (before, update), rows = filled_slot(gradient), two_updates(rng, t), every(rng.permutation(n)[:30])
+        corrected = apply_correction(apart, before, rows, slot.values, slot.offsets)
+        apply_zero(apart, update, rows)
+        assert apply_advance(together, before, update, rows, slot.values, slot.offsets) == corrected
+    for a, b in zip((apart.p, apart.m, apart.v), (together.p, together.m, together.v), strict=True):
+        assert a.tobytes() == b.tobytes()

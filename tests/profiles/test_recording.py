@@ -17,6 +17,7 @@ from harness.profiles.recording import load as load_recording
 from harness.run.execute import execute
 from harness.run.together import run_threads
 from harness.run.workload import Workload, load_workload
+from harness.study.file import load_study
 from odin.arms import arm
 from odin.comm.link import Link
 from odin.comm.virtual import VirtualTransport
@@ -69,6 +70,19 @@ def test_the_committed_fit_shows_its_share_on_the_committed_recordings(pipeline:
     share = fitting.mean_share(scenes, committed_prices(COMPUTE), link, profile.fit.overlap_slowdown)
     assert share == pytest.approx(profile.exposed.value, abs=1e-4)
     require_same_basis(profile, COMPUTE)
+
+
+@pytest.mark.parametrize("pipeline", list(fitting.SHARES))
+def test_a_fit_is_of_the_matrix(pipeline: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Same scenes, steps and ranks as the cells whose clock it sets, at another seed."""
+    monkeypatch.setenv("ODIN_DATA", "/captures")
+    study, profile = load_study(f"laptop-matrix.{fitting.PIPELINES[pipeline]}"), link_profile(f"fig1-{pipeline}")
+    assert (study.base["link"], study.base["pipeline"]) == (profile.name, fitting.PIPELINES[pipeline])
+    assert (study.base["scale.steps"], study.base["engine.ranks"]) == (profile.fit.steps, profile.fit.ranks)
+    places = {tuple(sorted(map(str, place.values()))) for _, place in study.axes["scene"]}
+    said = [fitting.words(pipeline, scene.scene, Path("/captures")) for scene in profile.fit.scenes]
+    fitted = {tuple(sorted(w.partition("=")[2] for w in some if w.startswith(("scene=", "images=")))) for some in said}
+    assert fitted == places and profile.fit.seed != 0 and "seed" not in study.base
 
 
 def test_a_fit_holds_for_its_own_scale_and_prices_only() -> None:
