@@ -124,7 +124,8 @@ TARGETS = PLANNED + _RANDOM
 
 
 def rows(cells: Cells) -> pd.DataFrame:
-    """mean_speedup (and _real, _slowdown_…), mean_limit, mean_hidden…, quality_delta, speedup_…, plan_seconds_50000."""
+    """mean_speedup (and _real, _slowdown_…), mean_limit and _no_skew, mean_hidden…, quality_delta, speedup_…, and
+    plan_seconds_50000."""
     found = Rows(name)
     matrix = cells.pairs("matrix")
     _means(found, matrix, "mean_speedup", paper=True)
@@ -138,6 +139,10 @@ def rows(cells: Cells) -> pd.DataFrame:
     own = source(matrix)
     limits = [value for pair in matrix if (value := pair.limit) is not None]
     found.add_mean("mean_limit", limits, unit="ratio", **own)
+    # Without skew: if only the waits for a transfer were gone. The rest of the limit is what ranks wait for each other.
+    exposed = [value for pair in matrix if (value := _exposed(pair)) is not None]
+    found.add_mean("mean_exposed", exposed, arm="barrier", unit="share", **own)
+    found.add_mean("mean_limit_no_skew", [1.0 / (1.0 - share) for share in exposed], unit="ratio", **own)
     for arm in ARMS:
         for quantity, values in _hidden(matrix, arm).items():
             paper = stated("Abstract", "hidden") if (quantity, arm) == ("hidden", "throughput") else None
@@ -218,6 +223,12 @@ def _paper_beside(frame: pd.DataFrame, target: Target, row: dict) -> float:
     named = {"mean_speedup": "mean_speedup", "mean_speedup_slowdown_1": "mean_speedup",
              "hidden_transfer_of_hideable": "hidden"}.get(target.quantity)  # fmt: skip
     return float("nan") if named is None else stated("Abstract", named) or float("nan")
+
+
+def _exposed(pair: Pair) -> float | None:
+    """Transfer that ranks wait for ÷ step, of the baseline."""
+    numbers = pair.numbers("barrier")
+    return None if numbers is None else numbers.against.exposed.value
 
 
 def _means(found: Rows, pairs: Sequence[Pair], quantity: str, *, paper: bool = False) -> None:

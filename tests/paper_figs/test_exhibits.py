@@ -185,6 +185,17 @@ def test_seeds_of_one_place_are_one_group(cells: Cells) -> None:
     assert {pair.seed for pair in groups[0]} == {0, 1, 2}
 
 
+def test_the_limit_without_skew_is_of_the_exposed_share(cells: Cells) -> None:
+    from paper_figs import headline
+
+    matrix = [pair for pair in cells.pairs("matrix") if pair.numbers("barrier") is not None]
+    shares = [pair.numbers("barrier").against.exposed.value for pair in matrix]
+    found = headline.rows(cells).set_index("quantity")["value"]
+    assert found["mean_exposed"] == pytest.approx(sum(shares) / len(shares))
+    assert found["mean_limit_no_skew"] == pytest.approx(sum(1 / (1 - share) for share in shares) / len(shares))
+    assert found["mean_limit_no_skew"] <= found["mean_limit"]
+
+
 def test_the_headline_says_what_was_aimed_at(cells: Cells) -> None:
     from paper_figs import headline
 
