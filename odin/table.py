@@ -169,7 +169,8 @@ class ParameterTable:
 
     def advance(self, before: Update, slot: Slot, update: Update, ids: NDArray[np.int32]) -> None:
         """`apply_correction` of `before` by the slot's reduced gradient, then `apply_zero` of its successor `update`,
-        in one pass over rows `ids`."""
+        in one pass over rows `ids`. A held group takes its steps apart, with the sums of `before` cleared between them
+        where it was applied, as `published` does."""
         if self.held is not None:
             self.held.correct(self._moments, before, ids, self._reduced(slot))
             self.held.published(before)

@@ -124,7 +124,8 @@ class ClusterProfile(_Strict):
 
 
 class FittedScene(_Strict):
-    """One scene of the fit. exposed: its own share at the fitted beta; step, transfer: seconds, means."""
+    """One scene of the fit. rows: of the initial model; exposed: its own share at the fitted beta; step, transfer:
+    seconds, means."""
 
     scene: str
     rows: Annotated[int, Field(ge=1)]
@@ -136,7 +137,7 @@ class FittedScene(_Strict):
 class Fit(_Strict):
     """What a fit was made of: it holds for the same compute, scale and number of ranks only.
 
-    recorded:   the pipeline whose runs were recorded; another than the profile's stands in for it
+    recorded:   the link whose pipeline's runs were recorded
     compute:    name@digest of the compute profile
     """
 

@@ -46,7 +46,10 @@ TOLERANCE = 1e-5  # of ln β
 
 
 def record_scenes(data: Path, links: Sequence[str]) -> None:
-    """Record `barrier` of the pipelines of some links on every matrix scene."""
+    """Record `barrier` of the pipelines of some links on every matrix scene. Raises InputError for an unknown link."""
+    for link in links:
+        if link not in PIPELINES:
+            raise InputError(f"There is no link fig1-{link}. Links are named {', '.join(PIPELINES)}.")
     for link in links:
         for scene in (*PROCEDURAL, *CAPTURES):
             workload = load_workload(load_config(words(link, scene, data)))
@@ -86,10 +89,12 @@ def fit_beta(scenes: Mapping[str, pd.DataFrame], prices: Profile, share: float, 
 def fit(pipeline: str, compute: Compute) -> LinkProfile:
     """The link of a pipeline. Raises InputError without recordings."""
     scenes = recordings(pipeline)
-    if not scenes:
+    steps = {scene: int(recording["step"].max()) + 1 for scene, recording in scenes.items()}
+    if steps != dict.fromkeys((*CAPTURES, *PROCEDURAL), STEPS):
         raise InputError(
-            f"No recordings of {pipeline} in {RECORDINGS}. Make them: "
-            f"python -m harness.profiles.fit record DATA {pipeline}."
+            f"Recordings of {pipeline} in {RECORDINGS} are {steps or 'absent'}; {STEPS} steps of each of "
+            f"{', '.join((*CAPTURES, *PROCEDURAL))} are needed. Make them: python -m harness.profiles.fit record DATA "
+            f"{pipeline}."
         )
     share, source = SHARES[pipeline]
     prices, profile = committed_prices(compute), compute_profile(compute.name)
@@ -114,7 +119,7 @@ def fit(pipeline: str, compute: Compute) -> LinkProfile:
             ranks=RANKS,
             views_per_unit=VIEWS_PER_UNIT,
             seed=SEED,
-            steps=int(next(iter(scenes.values()))["step"].max()) + 1,
+            steps=STEPS,
             scenes=tuple(_scene(name, r, prices, link, compute) for name, r in scenes.items()),
         ),
     )

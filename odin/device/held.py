@@ -52,18 +52,21 @@ class DeviceHeldGroup(Held):
     def gradient(self, state: DeviceMoments, update: Update, ids: torch.Tensor, reduced: DeviceReduced) -> None:
         """See Held."""
         assert update.held is not None
+        terms = self._terms(update) if update.held.applies else None
         for rows in split(ids):
             total = self.sums.index_select(0, rows).add_(reduced.of(rows, self.columns))
-            if update.held.applies:
-                self._apply(state, update, rows, total)
+            if terms is not None:
+                self._apply(state, terms, rows, total)
             else:
                 self.sums.index_copy_(0, rows, total)
 
     def zero(self, state: DeviceMoments, update: Update, ids: torch.Tensor) -> None:
         """See Held."""
         assert update.held is not None
-        for rows in split(ids) if update.held.applies else ():
-            self._apply(state, update, rows, self.sums.index_select(0, rows))
+        if update.held.applies:
+            terms = self._terms(update)
+            for rows in split(ids):
+                self._apply(state, terms, rows, self.sums.index_select(0, rows))
 
     def correct(self, state: DeviceMoments, update: Update, ids: torch.Tensor, reduced: DeviceReduced) -> None:
         """See Held."""
@@ -78,8 +81,7 @@ class DeviceHeldGroup(Held):
             change, squares = after - before, (after * after).sub_(before * before)
             state.scatter(rows, self._slice, corrected(self._part(state, rows), gradient, change, squares, terms))
 
-    def _apply(self, state: DeviceMoments, update: Update, rows: torch.Tensor, total: torch.Tensor) -> None:
-        terms = self._terms(update)
+    def _apply(self, state: DeviceMoments, terms: Terms, rows: torch.Tensor, total: torch.Tensor) -> None:
         state.scatter(rows, self._slice, adam(self._part(state, rows), total.mul_(terms.scale), terms))
 
     def _part(self, state: DeviceMoments, rows: torch.Tensor) -> DeviceMoments:

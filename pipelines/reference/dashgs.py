@@ -15,13 +15,16 @@ Legend: N rows of the table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odin.errors import InputError
 from odin.recipe import Event
+from pipelines.camera import Camera
 from pipelines.capture import Capture
 from pipelines.columns import XYZ
 from pipelines.place import HOST, Place
@@ -130,6 +133,12 @@ class DashGS(GaussianSplatting):
         self.primitives = PrimitiveBudget.of(len(self.table), settings.max_primitives)
         if self._scales:
             self._resize(self._pyramid.schedule(settings.densify_until).scale(1))
+        else:
+            self._photos = self.place.photos(capture.photos)
+
+    def _views(self, capture: Capture) -> tuple[list[Camera], Sequence[Any]]:
+        """Photos follow once the first size is known: a device need not hold them at full size before."""
+        return [capture.cameras[i] for i in capture.train], []
 
     def _make_schedule(self, steps: int, batch: int) -> StructuralSchedule:
         """Resolution changes are part of densifications."""
@@ -171,7 +180,7 @@ class DashGS(GaussianSplatting):
             self._resize(self._scales[step])
 
     def _resize(self, scale: float) -> None:
-        self.scale = scale
+        self.scale, self._photos = scale, []
         self.cameras, photos = self._pyramid.level(scale)
         self._photos = self.place.photos(photos)
         self._eyes = self.place.eyes(self.cameras)

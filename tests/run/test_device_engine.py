@@ -64,7 +64,8 @@ def workload() -> Workload:
 class NoHostCopy(TorchFunctionMode):
     """Calls that bring a tensor to the host raise, except in the renderer, which stands for kernels."""
 
-    KERNELS = ("pipelines.render.cpu", "pipelines.render.surfels", "pipelines.render.ssim", "odin.device.fetch")
+    SURFELS = ("pipelines.render.surfels.renderer", "pipelines.render.surfels.regularise")  # the host's, not its twins
+    KERNELS = ("pipelines.render.cpu", *SURFELS, "pipelines.render.ssim", "odin.device.fetch")
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name, caller = getattr(func, "__name__", ""), sys._getframe(1).f_globals.get("__name__", "")

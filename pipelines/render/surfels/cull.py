@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from odin.bitmap import unpack, words
@@ -43,8 +42,3 @@ def cull_packed(
 def cull_many(geometry: Geometry, cameras: Sequence[Camera], inflation: Inflation) -> NDArray[np.bool_]:
     """`cull_packed` as masks, bool [V, N]."""
     return unpack(cull_packed(geometry, cameras, inflation), len(geometry))
-
-
-def visible_rows(geometry: torch.Tensor, camera: Camera) -> NDArray[np.int64]:
-    """Ids, ascending, of the rows that one view of published values may draw."""
-    return np.flatnonzero(cull_many(geometry, [camera], Inflation.none(len(geometry)))[0])

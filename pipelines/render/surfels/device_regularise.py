@@ -8,10 +8,9 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from odin.device.upload import to_device
 from pipelines.camera import Camera
 from pipelines.render.surfels.protocol import MAPS, SurfelBlended, Weights
-from pipelines.render.surfels.regularise import LEAST, rays
+from pipelines.render.surfels.regularise import LEAST
 
 
 def regularise(blended: SurfelBlended, camera: Camera, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,9 +37,17 @@ def _value(maps: list[torch.Tensor], camera: Camera, weights: Weights) -> torch.
     return weights.normal * (1.0 - agreement).mean() + weights.distortion * distortion.mean()
 
 
+def _rays(camera: Camera, like: torch.Tensor) -> torch.Tensor:
+    """Points at depth 1 on the rays of all pixels, [H, W, 3], made where `like` is: nothing is copied there."""
+    x, y = (torch.arange(n, dtype=like.dtype, device=like.device) for n in (camera.width, camera.height))
+    columns = ((x + 0.5 - camera.cx) / camera.fx).expand(camera.height, -1)
+    rows = ((y + 0.5 - camera.cy) / camera.fy)[:, None].expand(-1, camera.width)
+    return torch.stack([columns, rows, torch.ones_like(rows)], dim=2)
+
+
 def _normals(depth: torch.Tensor, camera: Camera) -> torch.Tensor:
     """Unit normals of a depth map by central differences, [H, W, 3]; 0 at the border."""
-    points = depth[..., None] * to_device(rays(camera), depth.device, depth.dtype)
+    points = depth[..., None] * _rays(camera, depth)
     down, across = points[2:, 1:-1] - points[:-2, 1:-1], points[1:-1, 2:] - points[1:-1, :-2]
     cross = torch.linalg.cross(down, across)
     square = (cross * cross).sum(dim=2, keepdim=True)

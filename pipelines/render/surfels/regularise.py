@@ -58,14 +58,6 @@ def _dense(values: torch.Tensor) -> Floats:
     return np.require(values.numpy(), np.float32, ["C", "W"])
 
 
-def rays(camera: Camera) -> Doubles:
-    """Points at depth 1 on the rays of all pixels, float64 [H, W, 3]."""
-    x = (np.arange(camera.width) + 0.5 - camera.cx) / camera.fx
-    y = (np.arange(camera.height) + 0.5 - camera.cy) / camera.fy
-    columns, rows = np.meshgrid(x, y)
-    return np.stack([columns, rows, np.ones_like(rows)], axis=2)
-
-
 def _lens(camera: Camera) -> tuple[float, float, float, float]:
     return float(camera.fx), float(camera.fy), float(camera.cx), float(camera.cy)
 
