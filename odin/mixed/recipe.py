@@ -81,12 +81,19 @@ class MixedRecipe(Protocol[F]):
         ...
 
     def observe(
-        self, view: int, rows: NDArray[np.int32], values: torch.Tensor | None, keeper: Keeper, *, drawn_only: bool
-    ) -> F:
-        """Project and colour `rows` (int32 [m], ascending).
+        self,
+        views: Sequence[int],
+        rows: Sequence[NDArray[np.int32]],
+        values: Sequence[torch.Tensor] | None,
+        keeper: Keeper,
+        *,
+        drawn_only: bool,
+    ) -> list[F]:
+        """Project and colour rows of several views (int32 [m] of each, ascending): one phase for all of them, because a
+        device does it in one call (upstream's gsplat backend hands all cameras of a step to one kernel).
 
-        values:     float32 [m, D] instead of the table's
-        drawn_only: leave out rows that the view does not draw; otherwise exactly `rows` are kept
+        values:     float32 [m, D] for each view, instead of the table's
+        drawn_only: leave out rows that a view does not draw; otherwise exactly its `rows` are kept
         """
         ...
 

@@ -137,12 +137,7 @@ class MixedRuntime(ABC):
         self, step: int, rows: Sequence[Ids], values: Sequence[torch.Tensor] | None = None, *, drawn_only: bool = True
     ) -> list[Observed]:
         """Project the shard's rows for every view of a step. values: of each view's rows, in place of the table's."""
-        views = self.plan.views(step)
-        given = values if values is not None else [None] * len(views)
-        return [
-            self.recipe.observe(int(view), ids, own, self.keeper, drawn_only=drawn_only)
-            for view, ids, own in zip(views, rows, given, strict=True)
-        ]
+        return self.recipe.observe(self.plan.views(step).tolist(), rows, values, self.keeper, drawn_only=drawn_only)
 
     def _begun(self, step: int) -> Flight:
         """A step of which only is known who renders what."""
@@ -282,10 +277,14 @@ class MixedRuntime(ABC):
         flight.returning = None
         flight.slot = slot = self._cleared(slot)
         outbox = Outbox(flight.traffic, self.transport.rank)
-        for position in range(self.plan.global_batch):
-            for part, observed in enumerate(flight.observed):
-                gradient = self._returned(flight, outbox, part, position)
-                self._backward(observed[position], gradient, flight)
+        self._backward(
+            [
+                (observed[position], self._returned(flight, outbox, part, position))
+                for position in range(self.plan.global_batch)
+                for part, observed in enumerate(flight.observed)
+            ],
+            flight,
+        )
         flight.observed.clear()
         flight.picks.clear()
         flight.gradient = None
@@ -306,17 +305,22 @@ class MixedRuntime(ABC):
                 total[place] += flight.gradient[outbox.slice(part, task)]
         return total
 
-    def _backward(self, observed: Observed, gradient: torch.Tensor, flight: Flight) -> None:
-        rows, slot = observed.rows, flight.slot
-        if not flight.audit:
+    def _backward(self, returned: Sequence[tuple[Observed, torch.Tensor]], flight: Flight) -> None:
+        """From the gradients of all views' rows to the shard's, views in their order; one phase for all, as observing
+        them is."""
+        for observed, gradient in returned if not flight.audit else ():
             self.recipe.note(observed, gradient)
-        if self._drops(flight.step) or not len(rows):
+        some = [(observed, gradient) for observed, gradient in returned if len(observed.rows)]
+        if self._drops(flight.step) or not some:
             return
+        slot, total = flight.slot, sum(len(observed.rows) for observed, _ in some)
         assert slot is not None
-        with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=len(rows)):
-            slot.add_colours(rows, self.recipe.return_colours(observed, gradient))
-        with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=len(rows)):
-            slot.add(0, rows, self.recipe.return_geometry(observed, gradient))
+        with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=total):
+            for observed, gradient in some:
+                slot.add_colours(observed.rows, self.recipe.return_colours(observed, gradient))
+        with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=total):
+            for observed, gradient in some:
+                slot.add(0, observed.rows, self.recipe.return_geometry(observed, gradient))
 
     def _update(self, flight: Flight, slot: Slot) -> None:
         table = self.recipe.table

@@ -194,13 +194,26 @@ class ForkedGrendel(GrendelSplatting, ForkSplatting):
         self.owner = rank
 
     def observe(  # type: ignore[override]
-        self, view: int, rows: NDArray[np.int32], values: torch.Tensor | None, keeper: Keeper, *, drawn_only: bool
-    ) -> ForkObserved:
+        self,
+        views: Sequence[int],
+        rows: Sequence[NDArray[np.int32]],
+        values: Sequence[torch.Tensor] | None,
+        keeper: Keeper,
+        *,
+        drawn_only: bool,
+    ) -> list[ForkObserved]:
         """See MixedRecipe."""
-        source = self.table.parameters[torch.from_numpy(rows)] if values is None else values.clone()
-        with keeper.phase(Phase.PROJECT, rows=len(rows)), self.fork.device(), torch.enable_grad():
-            model, leaves = self._shadow(source)
-            means, rgb, conic_opacity, radii, depths = self._preprocessed(self.views[view], model)
+        table = self.table.parameters
+        sources = [table[torch.from_numpy(ids)] for ids in rows] if values is None else [own.clone() for own in values]
+        with keeper.phase(Phase.PROJECT, rows=sum(map(len, rows))), self.fork.device(), torch.enable_grad():
+            made = []
+            for view, source in zip(views, sources, strict=True):
+                model, leaves = self._shadow(source)
+                made.append((model, leaves, self._preprocessed(self.views[view], model)))
+        return [self._as_sent(*one, drawn_only) for one in zip(views, rows, made, strict=True)]
+
+    def _as_sent(self, view: int, rows: NDArray[np.int32], made: tuple[Any, ...], drawn_only: bool) -> ForkObserved:
+        model, leaves, (means, rgb, conic_opacity, radii, depths) = made
         drawn = radii > 0 if drawn_only else torch.ones(len(rows), dtype=torch.bool)
         kept = torch.nonzero(drawn)[:, 0]
         columns = [means, conic_opacity, rgb, depths[:, None], radii[:, None].float()]

@@ -9,6 +9,7 @@ Legend: n rows of a shard, m rows of a view at its owner, M at the rank that ren
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +49,9 @@ from pipelines.reference.redistribute import Deal, Redistribution, Rule, fullnes
 from pipelines.reference.settings import Settings
 from pipelines.reference.threedgs import GaussianSplatting
 from pipelines.render.cpu import bands
+from pipelines.render.protocol import Projection
+
+_Coloured = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # geometry and SH of the kept rows, leaves, and their RGB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,20 +166,43 @@ class GrendelSplatting(GaussianSplatting):
     # Owners -----------------------------------------------------------------------------------------------------
 
     def observe(
-        self, view: int, rows: NDArray[np.int32], values: torch.Tensor | None, keeper: Keeper, *, drawn_only: bool
-    ) -> OwnedView:
+        self,
+        views: Sequence[int],
+        rows: Sequence[NDArray[np.int32]],
+        values: Sequence[torch.Tensor] | None,
+        keeper: Keeper,
+        *,
+        drawn_only: bool,
+    ) -> list[OwnedView]:
         """See MixedRecipe."""
-        camera = self.cameras[view]
-        source = self.table.parameters[torch.from_numpy(rows)] if values is None else values
-        with keeper.phase(Phase.PROJECT, rows=len(rows)):
-            geometry = source[:, GEOMETRY].contiguous().requires_grad_()
-            projection = self.renderer.project(geometry, camera)
-            drawn = projection.radii > 0 if drawn_only else torch.ones(len(rows), dtype=torch.bool)
-            kept = torch.nonzero(drawn)[:, 0]
-        with keeper.phase(Phase.COLOUR, rows=len(kept)):
-            sent = geometry.detach()[kept].requires_grad_()
-            sh = source[kept, COLOUR].contiguous().requires_grad_()
-            rgb = self.renderer.colour(sent, sh, camera, self.degree)
+        table = self.table.parameters
+        sources = [table[torch.from_numpy(ids)] for ids in rows] if values is None else values
+        with keeper.phase(Phase.PROJECT, rows=sum(map(len, rows))):
+            geometries = [source[:, GEOMETRY].contiguous().requires_grad_() for source in sources]
+            projections = [self._seen(*one) for one in zip(geometries, views, strict=True)]
+            kept = [torch.nonzero(p.radii > 0)[:, 0] if drawn_only else torch.arange(len(p.radii)) for p in projections]
+        with keeper.phase(Phase.COLOUR, rows=sum(map(len, kept))):
+            coloured = [self._coloured(*one) for one in zip(sources, geometries, kept, views, strict=True)]
+        return [self._owned(*one) for one in zip(views, rows, kept, geometries, projections, coloured, strict=True)]
+
+    def _seen(self, geometry: torch.Tensor, view: int) -> Projection:
+        return self.renderer.project(geometry, self.cameras[view])
+
+    def _coloured(self, source: torch.Tensor, geometry: torch.Tensor, kept: torch.Tensor, view: int) -> _Coloured:
+        sent = geometry.detach()[kept].requires_grad_()
+        sh = source[kept, COLOUR].contiguous().requires_grad_()
+        return sent, sh, self.renderer.colour(sent, sh, self.cameras[view], self.degree)
+
+    def _owned(
+        self,
+        view: int,
+        rows: NDArray[np.int32],
+        kept: torch.Tensor,
+        geometry: torch.Tensor,
+        projection: Projection,
+        coloured: _Coloured,
+    ) -> OwnedView:
+        sent, sh, rgb = coloured
         columns = [projection.means2d, projection.conics, projection.opacities[:, None]]
         behind = [projection.depths[:, None], projection.extents]
         projected = torch.cat([torch.cat(columns, dim=1)[kept], rgb, torch.cat(behind, dim=1)[kept]], dim=1).detach()

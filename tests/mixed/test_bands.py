@@ -78,7 +78,7 @@ def test_a_view_in_bands_has_the_loss_and_gradient_of_the_whole(scene: Workload)
     """Relative L2 below 1e-5: sums over tiles in another order. A band needs no other rows than `needed` says."""
     recipe = recipe_of(scene, settings_of(balance="state"), 4)
     every = np.arange(len(recipe.table), dtype=np.int32)
-    observed = recipe.observe(0, every, None, Keeper(), drawn_only=True)
+    (observed,) = recipe.observe([0], [every], None, Keeper(), drawn_only=True)
     whole = recipe.draw(0, observed.projected, Keeper())
     total, shares, costs = torch.zeros_like(whole.gradient), [], []
     for band in ((0, 1), (1, 2), (2, 3)):
