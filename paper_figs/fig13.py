@@ -28,7 +28,7 @@ DEFAULT = "predicted"
 def rows(cells: Cells) -> pd.DataFrame:
     """speedup, limit, exposed, hidden_publish, hidden_observe per size and arm."""
     found = Rows(name)
-    for group in over_seeds(cells.pairs("city")):
+    for group in sorted(over_seeds(cells.pairs("city")), key=lambda group: group[0].ranks):
         first = group[0]
         own = place(group, scene=f"W = {first.ranks}")
         limits = [value for pair in group if (value := pair.limit) is not None]
