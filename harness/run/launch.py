@@ -92,7 +92,8 @@ class Here:
         gone = [(rank, -code) for rank, code in enumerate(codes) if code is not None and code < 0]
         if not gone:
             return None
-        rank, number = gone[0]
+        # gloo may abort a rank whose peer is gone: whoever was ended otherwise was the first.
+        rank, number = min(gone, key=lambda one: (one[1] == signal.SIGABRT, one[0]))
         who = "The process of all ranks" if spec.config.engine.virtual else f"Rank {rank}"
         return Killed(who, f"it was ended by {signal.Signals(number).name}", rank)
 

@@ -59,6 +59,8 @@ def test_without_any_account_the_logs_are_named(spec: RunSpec) -> None:
 
 def test_a_signal_names_its_rank(spec: RunSpec) -> None:
     assert Here().killed(spec, [0, -9, None]) == ("Rank 1", "it was ended by SIGKILL", 1)
+    assert Here().killed(spec, [-6, -9, None]) == ("Rank 1", "it was ended by SIGKILL", 1), "rank 0 lost its peer"
+    assert Here().killed(spec, [-6, 0, None]) == ("Rank 0", "it was ended by SIGABRT", 0)
     assert Here().killed(spec, [0, 1, None]) is None
 
 
