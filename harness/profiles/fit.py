@@ -1,7 +1,7 @@
 """Fit the bandwidth of one link per pipeline, so that `barrier` shows the exposed transfer of Fig. 1 (D§7).
 
-    python -m harness.profiles.fit record ../shared/data [PIPELINE...]   record the matrix scenes (minutes per pipeline)
-    python -m harness.profiles.fit                                       fit, and write the link profiles
+    python -m harness.profiles.fit record ../shared/data [LINK...]   record the matrix scenes (minutes per link)
+    python -m harness.profiles.fit                                   fit, and write the link profiles
 
 A recording is `barrier` of one cell of the fixed matrix (D§11: `laptop-matrix.*`), at another seed: all its steps, with
 what densification and resolution do to its payload and its work. β is fitted once per pipeline on the mean over the
