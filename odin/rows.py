@@ -145,6 +145,24 @@ def _adam(
             pr[c] = pr[c] - size[c] * (mi / (np.sqrt(vi) / root + eps))
 
 
+@njit(nogil=True, cache=True, inline="always", error_model="numpy")
+def _correct_row(
+    pr: NDArray, mr: NDArray, vr: NDArray, gr: NDArray, scale: float, size: NDArray, root: float,
+    keep1: float, keep2: float, eps: float,
+) -> None:  # fmt: skip
+    """Turn a row's zero-gradient step into that by its gradient `gr`."""
+    for c in range(np.uint64(len(gr))):
+        g = gr[c] * scale
+        before = size[c] * (mr[c] / (np.sqrt(vr[c]) / root + eps))
+        mi = mr[c] + g * keep1
+        vi = vr[c] + (g * g) * keep2
+        mi = _ZERO if abs(mi) < TINY else mi
+        vi = _ZERO if vi < TINY else vi
+        mr[c] = mi
+        vr[c] = vi
+        pr[c] = pr[c] + (before - size[c] * (mi / (np.sqrt(vi) / root + eps)))
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _correct(
     p: NDArray, m: NDArray, v: NDArray, width: int, bounds: NDArray, lo: int, hi: int, rows: NDArray,
@@ -168,16 +186,7 @@ def _correct(
         base = row * width
         pr, mr = p[base + first : base + last], m[base + first : base + last]
         vr = v[base + first : base + last]
-        for c in range(np.uint64(last - first)):
-            g = gr[c] * scale
-            before = size[c] * (mr[c] / (np.sqrt(vr[c]) / root + eps))
-            mi = mr[c] + g * keep1
-            vi = vr[c] + (g * g) * keep2
-            mi = _ZERO if abs(mi) < TINY else mi
-            vi = _ZERO if vi < TINY else vi
-            mr[c] = mi
-            vr[c] = vi
-            pr[c] = pr[c] + (before - size[c] * (mi / (np.sqrt(vi) / root + eps)))
+        _correct_row(pr, mr, vr, gr, scale, size, root, keep1, keep2, eps)
     return touched
 
 
@@ -204,16 +213,7 @@ def _advance(
         vr = v[base + first : base + last]
         if nonzero:
             touched += 1
-            for c in range(np.uint64(last - first)):
-                g = gr[c] * scale
-                before = size[c] * (mr[c] / (np.sqrt(vr[c]) / root + eps))
-                mi = mr[c] + g * keep1
-                vi = vr[c] + (g * g) * keep2
-                mi = _ZERO if abs(mi) < TINY else mi
-                vi = _ZERO if vi < TINY else vi
-                mr[c] = mi
-                vr[c] = vi
-                pr[c] = pr[c] + (before - size[c] * (mi / (np.sqrt(vi) / root + eps)))
+            _correct_row(pr, mr, vr, gr, scale, size, root, keep1, keep2, eps)
         for c in range(np.uint64(last - first)):
             mi = mr[c] + (_ZERO - mr[c]) * keep1
             vi = vr[c] * b2
