@@ -14,13 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pipelines.render.vectors import HELPER, ROW
+from pipelines.render.vectors import INLINED, ROW
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 _FUSED: dict[str, Any] = {**ROW, "fastmath": {"contract"}}
-_HELPER: dict[str, Any] = {**HELPER, "fastmath": {"contract"}}
+_HELPER: dict[str, Any] = {**INLINED, "fastmath": {"contract"}}
 
 RADIUS = 5
 MARGIN = 3 * RADIUS

@@ -23,6 +23,10 @@ ROW: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False, "erro
 # Helpers, compiled into their callers only: without wrappers and cache entries of their own all kernels compile in
 # two thirds of the time. Calling one from Python would crash; `helper.py_func` is the plain function.
 HELPER: dict[str, Any] = {**ROW, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# Helpers whose arithmetic the compiler may rearrange. Left out of line, such a helper would exist twice: as compiled
+# for itself, which the process that compiles its caller runs, and as compiled once more with its caller, which every
+# later process loads from the cache. The two may round differently, and ranks would differ by who compiled.
+INLINED: dict[str, Any] = {**HELPER, "forceinline": True}
 
 _LN2 = math.log(2.0)
 _LOG2E = 1.0 / _LN2

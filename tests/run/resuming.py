@@ -3,6 +3,8 @@
 python -m tests.run.resuming FOLDER PHASE RANK: one of two rank processes. Phase `whole` trains every pipeline to its
 end and then once more up to a step of its own, where it stops; in the last pipeline the process is killed there. Phase
 `resumed` trains the rest of each. Digests of the final state go to FOLDER/PHASE-NAME-RANK.
+
+python -m tests.run.resuming threads NAME: both ranks of one pipeline in this process; prints the digest of each.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.config import load
@@ -22,6 +25,7 @@ from harness.run.checkpoints import checkpointed_plan, saver, start_or_resume
 from harness.run.group import Group
 from harness.run.shards import shard_saver, start_or_resume_shard
 from harness.run.spec import RunSpec
+from harness.run.together import run_threads
 from harness.run.workload import Workload, load_workload
 from odin.arms import arm
 from odin.comm.link import UNSHAPED
@@ -127,5 +131,15 @@ def main(folder: Path, phase: str, rank: int) -> None:
     group.close()
 
 
+def in_threads(name: str) -> list[str]:
+    """Digests of the ranks of a training that nothing stops, on threads of this process."""
+    workload(name)  # before there are threads, in which Hydra cannot compose
+    with TemporaryDirectory() as folder:
+        return run_threads(RANKS, UNSHAPED, lambda t: train(name, t, Path(folder) / "c.npz"))
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "threads":
+        print(*in_threads(sys.argv[2]), sep="\n")
+        sys.exit()
     main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 
 from harness.run.together import run_threads
 from odin.comm.link import UNSHAPED
-from tests.run.resuming import PIPELINES, RANKS, STEPS, Stop, stop_at, train, workload
+from tests.run.resuming import PIPELINES, RANKS, STEPS, Stop, in_threads, stop_at, train
 
 
 @cache
 def uninterrupted(name: str) -> list[str]:
-    workload(name)  # before there are threads, in which Hydra cannot compose
-    with TemporaryDirectory() as folder:
-        return run_threads(RANKS, UNSHAPED, lambda t: train(name, t, Path(folder) / "c.npz"))
+    return in_threads(name)
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pipelines.render.conventions import ALPHA_MAX, ALPHA_MIN, DETERMINANT_FLOOR, TILE, TRANSMITTANCE_MIN
-from pipelines.render.vectors import HELPER, ROW, log
+from pipelines.render.vectors import HELPER, INLINED, ROW, log
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -28,7 +28,7 @@ Bands = NDArray[np.uint8]
 F = np.float32
 
 # No `reassoc` around exp2: it would cancel the addition that rounds (image right, gradients 300× wrong, D§12).
-_FAST: dict[str, Any] = {**HELPER, "fastmath": {"nnan", "ninf", "nsz", "arcp", "contract", "afn"}}
+_FAST: dict[str, Any] = {**INLINED, "fastmath": {"nnan", "ninf", "nsz", "arcp", "contract", "afn"}}
 # Sums over pixels may be reordered into lanes; flags are per instruction, so exp2 inside keeps its own.
 _SUMS: dict[str, Any] = {**_FAST, "fastmath": {*_FAST["fastmath"], "reassoc"}}
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipelines.render.conventions import ALPHA_MAX, ALPHA_MIN, NEAR, TILE, TRANSMITTANCE_MIN
 from pipelines.render.cpu.blend_kernels import all_stopped, clear_tile, exp2, pixel_of
 from pipelines.render.surfels.conventions import FAR, LOW_PASS, MEDIAN
-from pipelines.render.vectors import HELPER, ROW
+from pipelines.render.vectors import HELPER, INLINED, ROW
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -30,7 +30,7 @@ F = np.float32
 
 # Quotients may be infinite or undefined where a ray lies in a surfel's plane: no nnan, no ninf. No contraction
 # either, so that both directions decide alike at thresholds.
-STRICT: dict[str, Any] = {**HELPER, "fastmath": {"nsz"}}
+STRICT: dict[str, Any] = {**INLINED, "fastmath": {"nsz"}}
 
 _PIXELS = TILE * TILE
 _Y, _T = np.uint64(_PIXELS), np.uint64(2 * _PIXELS)
