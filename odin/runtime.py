@@ -5,11 +5,9 @@ All arms run this loop over the same recipe, plan and row kernel; they differ on
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from odin.arms import Arm, Evidence, Waits
-from odin.arriving import Scalar, known, mean
+from odin.arriving import Scalar
 from odin.budget import Budget
 from odin.comm.transport import Transport
 from odin.errors import RunError
-from odin.finite import require_finite_gradient, require_finite_loss, require_finite_rows
+from odin.finite import require_finite_gradient, require_finite_rows
 from odin.keeper import Keeper
+from odin.losses import LossLog, StepRecord
 from odin.phases import Phase
 from odin.plan import Blocking, Plan
 from odin.publication import (
@@ -56,21 +55,6 @@ def policy_of(arm: Arm) -> type[Publication]:
     if arm.waits is Waits.GATED and arm.evidence is not Evidence.HISTORY:
         return ChunkedPublication
     return POLICIES[arm.waits]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepRecord:
-    """One step of one rank: monotonic seconds, mean loss of its views, whether a structural event followed.
-
-    On a device the times and the loss of a step are known some steps later: until the end of the run `start` and
-    `end` are when the host got there, and `loss` is the last one known (NaN before the first).
-    """
-
-    step: int
-    start: float
-    end: float
-    structural: bool
-    loss: float
 
 
 class RankSum:
@@ -114,13 +98,11 @@ class Runtime:
             self.publication = self.publication.recall(knowledge)
         self.version = version
         self.records: list[StepRecord] = []
-        self._losses: list[list[Scalar]] = []  # of the views of each step
-        self._seen = 0  # steps whose losses are known
-        self._first = 0  # step that training started from
+        self._losses = LossLog(plan, 0)
 
     def run(self, start: int = 0, on_step: OnStep | None = None) -> None:
         """Train steps start…plan.steps-1. State is flushed when it returns, and at every blocking window."""
-        self.keeper.step = self._first = start
+        self.keeper.step, self._losses = start, LossLog(self.plan, start)
         self._moment = self.keeper.begin()
         self.publication.restart(start)
         for step in range(start, self.plan.steps):
@@ -129,28 +111,12 @@ class Runtime:
             if on_step is not None:
                 on_step(record)
         self.keeper.resolve()
-        self._complete()
-
-    def _complete(self) -> None:
-        """Enter what was not known when a step's record was made."""
-        losses = [mean(values) for values in self._losses]
-        self.records = [replace(r, loss=loss) for r, loss in zip(self.records, losses, strict=True)]
-        ends = self.keeper.moments
-        if ends:
-            pairs = zip(self.records, pairwise(ends), strict=True)
-            self.records = [replace(r, start=start, end=end) for r, (start, end) in pairs]
-
-    def _known_loss(self) -> float:
-        """Mean loss of the last step of which it is known; no device is waited for."""
-        while self._seen < len(self._losses) and known(self._losses[self._seen]):
-            self._losses[self._seen] = [mean(self._losses[self._seen])]  # lets go of what it was read from
-            self._seen += 1
-        return mean(self._losses[self._seen - 1]) if self._seen else math.nan
+        self.records = self._losses.completed(self.records, self.keeper.moments)
 
     def _step(self, step: int) -> StepRecord:
         self.keeper.step = step
         events = self.recipe.events_after(step)
-        self._losses.append(self._unit(step))
+        self._losses.add(self._unit(step))
         if Event.DENSIFY in events:
             self.publication.abandon(step)
         else:
@@ -164,10 +130,7 @@ class Runtime:
         start, self._moment = self._moment, self.keeper.now()
         if events:
             self.keeper.resolve()
-        loss = self._known_loss()
-        if self._seen:
-            told = self._first + self._seen - 1
-            require_finite_loss(loss, told, self.plan.views(told))
+        loss = self._losses.latest()
         return StepRecord(step=step, start=start, end=self._moment, structural=bool(events), loss=loss)
 
     def _unit(self, step: int) -> list[Scalar]:

@@ -105,9 +105,9 @@ class ParameterTable:
         return GradientSlot(rows, layout)
 
     def copy(self) -> ParameterTable:
-        """Another table in the same state."""
+        """Another table in the same state, of its own."""
         hold = 0 if self.held is None else self.held.every
-        other = ParameterTable(self.parameters.clone(), self.layout, selective=self.selective, hold=hold)
+        other = self._like(self.parameters.clone(), self.layout, selective=self.selective, hold=hold)
         if self.held is not None and other.held is not None:
             other.held.restore(self.held.t, self.held.host_sums())
         other.m.copy_(self.m)
@@ -115,6 +115,10 @@ class ParameterTable:
         other.adam = self.adam
         other.t, other.evidence = self.t, None if self.evidence is None else self.evidence.copy()
         return other
+
+    def _like(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool, hold: int) -> ParameterTable:
+        """A fresh table where this one is."""
+        return ParameterTable(parameters, layout, selective=selective, hold=hold)
 
     def once(self, compute: Callable[[], T]) -> T:
         """A value that all replicas of the table compute alike, bit for bit; where several of them live in one process
@@ -176,6 +180,15 @@ class ParameterTable:
             self.held.published(before)
             self.held.zero(self._moments, update, ids)
         apply_advance(self._moments, before, update, self._whole(ids), slot.values, slot.offsets)
+
+    def zero_stepped(self, update: Update, ids: NDArray[np.int32]) -> torch.Tensor:
+        """Values that rows `ids` (int32 [R]) would have after the zero-gradient step of `update`, float32 [R, D], in
+        storage of their own; the table stays as it is. No column may be held."""
+        assert self.held is None
+        state = self.moments
+        copy = Moments(p=state.p[ids], m=state.m[ids], v=state.v[ids])
+        apply_zero(copy, update, self._whole(np.arange(len(ids), dtype=np.int32)))
+        return torch.from_numpy(copy.p)
 
     def remember(self, ids: NDArray[np.int32], slot: Slot, scale: float) -> None:
         """Enter the reduced gradient's norm times `scale` into `evidence`, of those of rows `ids` that have one."""

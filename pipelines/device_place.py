@@ -49,6 +49,11 @@ class DevicePlace:
         """See Place."""
         return values
 
+    def chosen(self, masks: Sequence[torch.Tensor]) -> list[NDArray[np.int64]]:
+        """See Place."""
+        every = Fetched(self._streams, torch.cat(list(masks))).take()
+        return [np.flatnonzero(one) for one in np.split(every, np.cumsum([len(mask) for mask in masks])[:-1])]
+
     def scalar(self, value: float | torch.Tensor) -> Scalar:
         """See Place."""
         return Fetched(self._streams, value.detach()) if isinstance(value, torch.Tensor) else value

@@ -56,6 +56,10 @@ class Place(Protocol):
         """Values as slots take them."""
         ...
 
+    def chosen(self, masks: Sequence[torch.Tensor]) -> list[NDArray[np.int64]]:
+        """Positions that are set in each of some masks (bool [M]), on the host. Blocks, once for all of them."""
+        ...
+
     def scalar(self, value: float | torch.Tensor) -> Scalar:
         """A number that the host wants to know sooner or later."""
         ...
@@ -107,6 +111,10 @@ class HostPlace:
     def array(self, values: torch.Tensor) -> Rows:
         """See Place."""
         return values.numpy()
+
+    def chosen(self, masks: Sequence[torch.Tensor]) -> list[NDArray[np.int64]]:
+        """See Place."""
+        return [np.flatnonzero(mask.numpy()) for mask in masks]
 
     def scalar(self, value: float | torch.Tensor) -> Scalar:
         """See Place."""

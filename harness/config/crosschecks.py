@@ -32,6 +32,13 @@ def check_arms(config: Config) -> None:
         advice=" ".join(f"{name}: {reason}." for name, reason in refused.items()),
     )
     expect(
+        not config.engine.cuda or config.pipeline.balance in (None, "views"),
+        key="pipeline.balance",
+        value=config.pipeline.balance,
+        expected="views with engine.device=cuda",
+        advice="Views are cut by what their rows cost, which the host would have to read off the device in every step.",
+    )
+    expect(
         config.engine.ranks > 1 or all(arm(name).waits is not Waits.DDP for name in config.study.arms),
         key="study.arms",
         value=config.study.arms,

@@ -115,7 +115,7 @@ def _execute_sharded(
     transport.barrier()
     runtime.run(on_step=on_step)
     entries, points = list(keeper.entries), list(keeper.points)
-    whole = recipe.whole(Owners(exchanging, keeper))
+    whole = recipe.whole(Owners(exchanging, keeper, recipe.device))
     require_finite_rows(whole.table.values(), plan.steps - 1)
     return Executed(
         plan=plan,

@@ -168,4 +168,4 @@ def _own(workload: Workload, runtime: MixedRuntime, plan: Plan, next_step: int) 
     evidence = recipe.table.evidence
     costs = runtime.balancer.state(next_step)
     learnt = Knowledge(evidence=None if evidence is None else evidence.copy(), costs=costs, fallen=runtime.fallen)
-    return recipe.checkpoint(header, recipe.statistics.local.numpy(), learnt)
+    return recipe.checkpoint(header, recipe.statistics.sums(), learnt)

@@ -99,7 +99,9 @@ class Trainer:
     def _whole(self, runtime: Any) -> Any:
         """The recipe with the whole model. All ranks call it together."""
         if self.sharded:
-            return runtime.recipe.whole(Owners(cast(ExchangeTransport, self.transport), self.keeper))
+            return runtime.recipe.whole(
+                Owners(cast(ExchangeTransport, self.transport), self.keeper, runtime.recipe.device)
+            )
         runtime.require_equal_replicas(self.workload.config.scale.steps - 1)
         return runtime.recipe
 

@@ -15,12 +15,14 @@ from datetime import timedelta
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 
 from odin.comm.deferred import DeferredArrival
 from odin.comm.hosts import HostClock
-from odin.comm.transport import Arrival
+from odin.comm.transport import Arrival, require_fit
 from odin.comm.watchdog import Watchdog
 from odin.device.clock import EventClock, Stamp
 from odin.device.streams import Event, Lane
@@ -43,6 +45,14 @@ class Communicator(Protocol):
 
     def all_reduce(self, tensor: torch.Tensor, op: str) -> Work:
         """Start a `sum` or `max` over ranks, in place, behind what is on the current stream."""
+        ...
+
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, out: list[int], back: list[int]) -> Work:
+        """Start moving out[r] first-axis elements of `send` to each rank r, and back[r] from it into `receive`."""
+        ...
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor) -> Work:
+        """Start collecting every rank's `part` in rank order."""
         ...
 
     def abort(self) -> None:
@@ -70,6 +80,14 @@ class NcclCommunicator:
         options.reduceOp, options.asyncOp = _OPS[op], True
         return self._group.allreduce([tensor], options)  # type: ignore[attr-defined]
 
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, out: list[int], back: list[int]) -> Work:
+        """Start an exchange of rows behind the current stream."""
+        return self._group.alltoall_base(receive, send, back, out)  # type: ignore[attr-defined]
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor) -> Work:
+        """Start a collection behind the current stream."""
+        return self._group._allgather_base(gathered.view(-1), part.view(-1))  # type: ignore[attr-defined]
+
     def abort(self) -> None:
         """Give up everything under way."""
         self._group.abort()
@@ -79,7 +97,7 @@ class NcclCommunicator:
 class Communicators:
     """One communicator per purpose.
 
-    gradients: the asynchronous sums
+    gradients: the asynchronous sums, and exchanges of rows
     control:   statistics and checks; never at the same time, because two communicators of a device may block each
                other where ranks get to them in different order
     """
@@ -102,18 +120,19 @@ class _Launch:
 
 
 class _Handle:
-    """A collective under way; `wait` is for the device. Holds the tensor until then: its memory must not be handed to
-    a kernel on COMPUTE, where it was allocated, while COMMUNICATION still writes it."""
+    """A collective under way; `wait` is for the device. Holds its tensors until then: their memory must not be handed
+    to a kernel on COMPUTE, where it was allocated, while COMMUNICATION still works on it."""
 
-    def __init__(self, tensor: torch.Tensor, wait: Callable[[], None], read: Callable[[], Arrival]) -> None:
-        self.nbytes = tensor.numel() * tensor.element_size()
-        self._tensor: torch.Tensor | None = tensor
+    def __init__(
+        self, nbytes: int, tensors: tuple[torch.Tensor, ...], wait: Callable[[], None], read: Callable[[], Arrival]
+    ) -> None:
+        self.nbytes, self._tensors = nbytes, tensors
         self._wait, self._read = wait, read
 
     def wait(self) -> Arrival:
         """Hold COMPUTE back until the sum is there. Returns at once; the arrival can be read after `settle`."""
         self._wait()
-        self._tensor = None
+        self._tensors = ()
         return DeferredArrival(self._read)
 
 
@@ -149,19 +168,37 @@ class NcclTransport:
 
         joined: when the host got here; not used, as this rank joins when its device gets here
         """
+        nbytes = tensor.numel() * tensor.element_size()
+        return self._launch("gradients", nbytes, (tensor,), lambda group: group.all_reduce(tensor, "sum"))
+
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], joined: float) -> _Handle:
+        """See ExchangeTransport; the tensors are on the device."""
+        nbytes = require_fit(send, receive, sizes, self.rank)
+        out, back = sizes[self.rank].tolist(), sizes[:, self.rank].tolist()
+        sent = int(nbytes[self.rank].sum() - nbytes[self.rank, self.rank])
+        return self._launch("rows", sent, (send, receive), lambda group: group.all_to_all(send, receive, out, back))
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor, joined: float) -> _Handle:
+        """See ExchangeTransport; the tensors are on the device."""
+        nbytes = part.numel() * part.element_size()
+        return self._launch("facts", nbytes, (part, gathered), lambda group: group.all_gather(part, gathered))
+
+    def _launch(
+        self, what: str, nbytes: int, tensors: tuple[torch.Tensor, ...], start: Callable[[Communicator], Work]
+    ) -> _Handle:
+        """Start a collective on COMMUNICATION behind what COMPUTE holds now. nbytes: sent by this rank"""
         self._watchdog.check()
         streams, number = self._streams, len(self._arrivals) + len(self._open)
         ready = self._clock.stamp(Lane.COMPUTE)
         streams.wait_event(Lane.COMMUNICATION, ready.event)
         with streams.on(Lane.COMMUNICATION):
-            self._communicators.gradients.all_reduce(tensor, "sum").wait()
+            start(self._communicators.gradients).wait()
         finish = self._clock.stamp(Lane.COMMUNICATION)
         self._last = finish.event
         self._open.append(_Launch(ready=ready, finish=finish))
         wait, read = partial(streams.wait_event, Lane.COMPUTE, finish.event), partial(self._arrival, number)
-        handle = _Handle(tensor, wait, read)
-        self._watchdog.watch(f"gradients, {handle.nbytes} bytes", partial(streams.reached, finish.event))
-        return handle
+        self._watchdog.watch(f"{what}, {nbytes} bytes", partial(streams.reached, finish.event))
+        return _Handle(nbytes, tensors, wait, read)
 
     def _arrival(self, number: int) -> Arrival:
         if number >= len(self._arrivals):

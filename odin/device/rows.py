@@ -17,17 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from odin.bound import BETA1, BETA2
 from odin.device.upload import to_device
 from odin.layout import ColumnLayout
-from odin.rows import EPS, TINY, Update
+from odin.rows import ADAM, TINY, AdamConstants, Update
 
 # Bounds the temporaries: about ten of [R, C] float32 are alive at once, 62 MB each for 59 columns.
 CHUNK_ROWS = 1 << 18
 
-_KEEP1 = float(np.float32(1.0 - BETA1))
-_B2 = float(np.float32(BETA2))
-_KEEP2 = float(np.float32(1.0 - BETA2))
 _TINY = float(TINY)
 
 
@@ -77,27 +73,50 @@ def split(ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """An update's constants on a device. `root` is a tensor because torch divides by a host scalar on CUDA as a
-    product with its reciprocal, which rounds differently."""
+    product with its reciprocal, which rounds differently.
+
+    keep1, b2, keep2, eps: 1-β1, β2, 1-β2 and ε, each a float32 number
+    """
 
     scale: float
     sizes: torch.Tensor  # [C]
     root: torch.Tensor  # []
+    keep1: float
+    b2: float
+    keep2: float
+    eps: float
 
     @classmethod
     def of(cls, update: Update, rows: DeviceRows) -> Terms:
         """Of the rows' columns."""
         sizes = update.step_sizes()[rows.columns]
-        return cls.made(update.scale, sizes, update.denominator_scale(), rows.ids.device)
+        return cls.made(update.scale, sizes, update.denominator_scale(), rows.ids.device, update.adam)
 
     @classmethod
-    def made(cls, scale: float, sizes: NDArray[np.float32], root: np.float32, device: torch.device) -> Terms:
+    def made(
+        cls,
+        scale: float,
+        sizes: NDArray[np.float32],
+        root: np.float32,
+        device: torch.device,
+        constants: AdamConstants = ADAM,
+    ) -> Terms:
         """From step sizes [C] and √(1-β2ᵗ) on the host, which does not wait."""
         values = to_device(np.append(sizes, root), device, torch.float32)
-        return cls(scale=float(np.float32(scale)), sizes=values[:-1], root=values[-1])
+        keep1, b2, keep2, eps = map(float, constants.kernel())
+        return cls(
+            scale=float(np.float32(scale)),
+            sizes=values[:-1],
+            root=values[-1],
+            keep1=keep1,
+            b2=b2,
+            keep2=keep2,
+            eps=eps,
+        )
 
     def step(self, m: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """How far Adam moves a parameter with these moments."""
-        return (m / _sqrt(v).div_(self.root).add_(EPS)).mul_(self.sizes)
+        return (m / _sqrt(v).div_(self.root).add_(self.eps)).mul_(self.sizes)
 
 
 def _sqrt(x: torch.Tensor) -> torch.Tensor:
@@ -136,8 +155,8 @@ def _where(mask: torch.Tensor, new: DeviceMoments, old: DeviceMoments) -> Device
 
 def adam(part: DeviceMoments, g: torch.Tensor, terms: Terms) -> DeviceMoments:
     """Rows [R, C] after a step by their gradients `g`."""
-    m = (g - part.m).mul_(_KEEP1).add_(part.m)
-    v = (part.v * _B2).add_((g * g).mul_(_KEEP2))
+    m = (g - part.m).mul_(terms.keep1).add_(part.m)
+    v = (part.v * terms.b2).add_((g * g).mul_(terms.keep2))
     m, v = _flush(m, m.abs()), _flush(v, v)
     return DeviceMoments(p=part.p - terms.step(m, v), m=m, v=v)
 
@@ -224,8 +243,8 @@ def corrected(
 ) -> DeviceMoments:
     """Rows [R, C] after a correction; those without any `gradient` as they were. change, squares: by how much what the
     step was taken with, and its square, fall short."""
-    m = (change * _KEEP1).add_(part.m)
-    v = (squares * _KEEP2).add_(part.v)
+    m = (change * terms.keep1).add_(part.m)
+    v = (squares * terms.keep2).add_(part.v)
     m, v = _flush(m, m.abs()), _flush(v, v)
     p = (terms.step(part.m, part.v) - terms.step(m, v)).add_(part.p)
     return _where((gradient != 0).any(dim=1, keepdim=True), DeviceMoments(p=p, m=m, v=v), part)

@@ -35,6 +35,9 @@ class DeviceTable(ParameterTable):
         self.device = parameters.device
         super().__init__(parameters, layout, selective=selective, hold=hold)
 
+    def _like(self, parameters: torch.Tensor, layout: ColumnLayout, *, selective: bool, hold: int) -> DeviceTable:
+        return DeviceTable(parameters, layout, selective=selective, hold=hold)
+
     def _make_held(self, every: int) -> Held:
         return DeviceHeldGroup(self.layout, every, self.device)
 
@@ -92,6 +95,14 @@ class DeviceTable(ParameterTable):
             self.held.published(before)
             self.held.zero(self._state, update, rows.ids)
         apply_advance(self._state, before, update, rows, slot.values, slot.offsets)
+
+    def zero_stepped(self, update: Update, ids: NDArray[np.int32]) -> torch.Tensor:
+        """See ParameterTable."""
+        assert self.held is None
+        copy = self._state.gather(self.ids(ids), slice(0, self.layout.columns))
+        every = torch.arange(len(ids), device=self.device)
+        apply_zero(copy, update, DeviceRows(ids=every, layout=self.layout, lo=0, hi=len(self.layout.groups)))
+        return copy.p
 
     def _rows(self, ids: NDArray[np.int32]) -> DeviceRows:
         """All groups that move in every step."""

@@ -7,6 +7,13 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
+HOST = torch.device("cpu")
+
+
+def as_index(rows: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """Rows that the host names, as the index of a tensor there; the host does not wait."""
+    return torch.from_numpy(rows) if device.type == "cpu" else to_device(rows, device, torch.int64)
+
 
 def to_device(array: NDArray[Any], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """A copy of `array` on `device`, without the host waiting for it.

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from odin.comm.transport import ExchangeTransport
+from odin.device.upload import HOST
 from odin.keeper import Keeper
 
 NAME = "owners"  # of these waits on the timeline
@@ -17,18 +18,21 @@ NAME = "owners"  # of these waits on the timeline
 
 class Owners:
     """All owners of a table, as one of them sees them. Every rank makes the same calls in the same order; each is on
-    the link and waited for at once."""
+    the link and waited for at once. What is collected lies where the own part does.
 
-    def __init__(self, transport: ExchangeTransport, keeper: Keeper) -> None:
-        self.rank, self.ranks = transport.rank, transport.ranks
+    device: what the transport moves lies there
+    """
+
+    def __init__(self, transport: ExchangeTransport, keeper: Keeper, device: torch.device = HOST) -> None:
+        self.rank, self.ranks, self._device = transport.rank, transport.ranks, device
         self._transport, self._keeper = transport, keeper
 
     def gather(self, part: torch.Tensor) -> torch.Tensor:
         """Every owner's `part` (same shape and type), [W, *shape]."""
-        part = part.contiguous()
-        gathered = torch.empty((self.ranks, *part.shape), dtype=part.dtype)
-        self._keeper.wait(self._transport.all_gather(part, gathered, self._keeper.join()), NAME)
-        return gathered
+        own = part.to(self._device).contiguous()
+        gathered = torch.empty((self.ranks, *own.shape), dtype=own.dtype, device=self._device)
+        self._keeper.wait(self._transport.all_gather(own, gathered, self._keeper.join()), NAME)
+        return gathered.to(part.device)
 
     def counts(self, mine: int) -> NDArray[np.int64]:
         """A number of every owner, int64 [W]."""
@@ -38,7 +42,7 @@ class Owners:
     def gather_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows [n, C] of all owners in rank order, [Σ n, C]."""
         counts = self.counts(len(rows))
-        padded = torch.zeros((int(counts.max()), *rows.shape[1:]), dtype=rows.dtype)
+        padded = torch.zeros((int(counts.max()), *rows.shape[1:]), dtype=rows.dtype, device=rows.device)
         padded[: len(rows)] = rows
         parts = self.gather(padded)
         return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
@@ -47,7 +51,7 @@ class Owners:
         """Rows [n, C], sorted by their new owner, of which rank j gets to[j] (int64 [W]); what comes here, in rank
         order."""
         sizes = self.gather(torch.from_numpy(to)).numpy()
-        received = torch.empty((int(sizes[:, self.rank].sum()), *rows.shape[1:]), dtype=rows.dtype)
-        handle = self._transport.all_to_all(rows.contiguous(), received, sizes, self._keeper.join())
-        self._keeper.wait(handle, NAME)
-        return received
+        own, count = rows.to(self._device).contiguous(), int(sizes[:, self.rank].sum())
+        received = torch.empty((count, *own.shape[1:]), dtype=own.dtype, device=self._device)
+        self._keeper.wait(self._transport.all_to_all(own, received, sizes, self._keeper.join()), NAME)
+        return received.to(rows.device)

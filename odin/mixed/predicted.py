@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from odin.arms import Reads
+from odin.device.upload import as_index
 from odin.inflation import Inflation
 from odin.mixed.flight import Flight
 from odin.mixed.recipe import Observed
@@ -24,7 +25,6 @@ from odin.mixed.runtime import Ids
 from odin.mixed.split import UrgentRuntime
 from odin.phases import Phase
 from odin.publication.window import Window, WindowState
-from odin.rows import Moments, Rows, apply_zero
 
 
 class PredictedRuntime(UrgentRuntime):
@@ -75,17 +75,11 @@ class PredictedRuntime(UrgentRuntime):
         union, values = self._predicted(reads, pending)
         places = np.zeros(len(level), np.int64)
         places[union] = np.arange(len(union))
-        return self._observe(step, reads, [values[torch.from_numpy(places[ids])] for ids in reads])
+        return self._observe(step, reads, [values[as_index(places[ids], self.device)] for ids in reads])
 
     def _predicted(self, reads: list[Ids], pending: Flight) -> tuple[Ids, torch.Tensor]:
         """Rows that any of the views may read, int32 [R], and their values after the pending step's zero-gradient step,
         float32 [R, D]."""
-        table = self.recipe.table
         union = np.unique(np.concatenate(reads)) if reads else np.zeros(0, np.int32)
         with self.keeper.phase(Phase.ZERO_STEP, rows=len(union)):
-            state = table.moments
-            copy = Moments(p=state.p[union], m=state.m[union], v=state.v[union])
-            ids = np.arange(len(union), dtype=np.int32)
-            rows = Rows(ids=ids, layout=table.layout, lo=0, hi=len(table.layout.groups))
-            apply_zero(copy, self._bound(pending), rows)
-        return union, torch.from_numpy(copy.p)
+            return union, self.recipe.table.zero_stepped(self._bound(pending), union)

@@ -76,6 +76,11 @@ class MixedRecipe(Protocol[F]):
     projected_columns: int
     gradient_columns: int
 
+    @property
+    def device(self) -> torch.device:
+        """Where the table is, and what travels."""
+        ...
+
     def scope(self, views: Sequence[int], inflation: Inflation) -> Scopes:
         """Rows of the shard that the views may read, uint64 [V, words(n)]; see `odin.recipe.Recipe.scope`."""
         ...
@@ -106,11 +111,16 @@ class MixedRecipe(Protocol[F]):
         back to them. Equal depths keep the order of ids; rows that are not drawn change no bit."""
         ...
 
-    def return_colours(self, observed: F, gradient: torch.Tensor) -> NDArray[np.float32]:
-        """Gradient of the colour columns of the view's rows, float32 [m, 48], from that of its projected rows."""
+    def placed(self, rows: NDArray[np.int32]) -> Any:
+        """Rows of the shard as slots take them: as they are, or on the device."""
         ...
 
-    def return_geometry(self, observed: F, gradient: torch.Tensor) -> NDArray[np.float32]:
+    def return_colours(self, observed: F, gradient: torch.Tensor) -> Any:
+        """Gradient of the colour columns of the view's rows, float32 [m, 48], from that of its projected rows; as slots
+        take it."""
+        ...
+
+    def return_geometry(self, observed: F, gradient: torch.Tensor) -> Any:
         """Gradient of the geometry columns, float32 [m, 11]; after `return_colours`."""
         ...
 

@@ -21,14 +21,15 @@ import torch
 from numpy.typing import NDArray
 
 from odin.arms import MIXED, Arm, Waits
-from odin.arriving import Scalar, mean, taken
+from odin.arriving import Scalar, taken
 from odin.bitmap import row_ids
 from odin.bound import adam_bound
 from odin.comm.transport import ExchangeTransport
+from odin.device.upload import as_index, to_device
 from odin.errors import InputError
-from odin.finite import require_finite_loss
 from odin.inflation import Inflation
 from odin.keeper import Keeper
+from odin.losses import LossLog, StepRecord
 from odin.memory import Holding, Memory, measure
 from odin.mixed.audit import ShardAuditor, pixel_change
 from odin.mixed.balance import Balancer
@@ -41,7 +42,7 @@ from odin.phases import Category, Phase
 from odin.plan import Plan
 from odin.publication.window import Window, WindowState, rejection
 from odin.recipe import Event
-from odin.runtime import OnStep, StepRecord
+from odin.runtime import OnStep
 from odin.segments import two_buckets
 from odin.slot import Slot
 
@@ -69,11 +70,12 @@ class MixedRuntime(ABC):
         fallen: bool = False,
     ) -> None:
         self.recipe, self.plan, self.arm, self.transport, self.keeper = recipe, plan, arm, transport, keeper
+        self.device = recipe.device
         self.version, self.fallen = version, fallen
         self._current: Flight | None = None  # the step that is rendered
         self._pending: Flight | None = None  # the step before, on its way back
         self._following: Flight | None = None  # the step after, in part
-        self.owners = Owners(transport, keeper)
+        self.owners = Owners(transport, keeper, self.device)
         self.auditor = ShardAuditor(arm.audit, recipe.kinds, transport, keeper)
         self.balancer = Balancer(recipe.balance, recipe.tile_rows, plan, transport.rank)
         self.records: list[StepRecord] = []
@@ -81,19 +83,22 @@ class MixedRuntime(ABC):
         self.payload_bytes: dict[int, int] = {}
         self.peak = Memory()
         self._slot: Slot | None = None
+        self._losses = LossLog(plan, 0)
 
     # The loop ---------------------------------------------------------------------------------------------------
 
     def run(self, start: int = 0, on_step: OnStep | None = None) -> None:
         """Train steps start…plan.steps-1. Everything is published when it returns, and at every blocking window."""
-        self.keeper.step = start
+        self.keeper.step, self._losses = start, LossLog(self.plan, start)
         moment = self.keeper.begin()
         for step in range(start, self.plan.steps):
             self.keeper.step = step
             events = self.recipe.events_after(step)
             self._current = self._opened(step)
-            loss = self._loss(self._render(self._current))
-            require_finite_loss(loss, step, self.plan.views(step))
+            losses = self._render(self._current)
+            # Such that the mean over ranks is the mean over views.
+            self._losses.add(losses, len(losses) / self.plan.views_per_unit)
+            loss = self._losses.latest()
             self._close(self._current)
             self._current = None
             if events:
@@ -101,16 +106,15 @@ class MixedRuntime(ABC):
                 self.recipe.restructure_shard(step, events, self.version, self.owners, self.keeper)
                 self.fallen = False
             begun, moment = moment, self.keeper.now()
+            if events:
+                self.keeper.resolve()
             structural = bool(events)
             record = StepRecord(step=step, start=begun, end=moment, structural=structural, loss=loss)
             self.records.append(record)
             if on_step is not None:
                 on_step(record)
         self.keeper.resolve()
-
-    def _loss(self, losses: list[Scalar]) -> float:
-        """This rank's share of a step's loss, such that the mean over ranks is the mean over views."""
-        return mean(losses) * (len(losses) / self.plan.views_per_unit) if losses else 0.0
+        self.records = self._losses.completed(self.records, self.keeper.moments)
 
     @abstractmethod
     def _opened(self, step: int) -> Flight:
@@ -159,8 +163,8 @@ class MixedRuntime(ABC):
         told = [np.array(counts, np.int64).reshape(-1)]
         if not flight.audit:
             told.append(self.balancer.message(flight.step))
-        part = torch.from_numpy(np.concatenate(told))
-        flight.announced = torch.empty((self.transport.ranks, *part.shape), dtype=torch.int64)
+        part = to_device(np.concatenate(told), self.device, torch.int64)
+        flight.announced = torch.empty((self.transport.ranks, *part.shape), dtype=torch.int64, device=self.device)
         flight.sizes = self.transport.all_gather(part, flight.announced, self.keeper.join())
 
     def _pick(self, observed: Observed, band: Band | None) -> Pick:
@@ -173,7 +177,7 @@ class MixedRuntime(ABC):
         assert flight.sizes is not None and flight.announced is not None
         self.keeper.wait(flight.sizes, flight.named("sizes"))
         ranks, parts, tasks = self.transport.ranks, len(flight.picks), len(flight.division.tasks)
-        sizes, costs = np.split(flight.announced.numpy(), [parts * tasks], axis=1)
+        sizes, costs = np.split(flight.announced.cpu().numpy(), [parts * tasks], axis=1)
         counts = np.ascontiguousarray(sizes.reshape(ranks, parts, tasks).transpose(1, 0, 2))
         flight.learn(Traffic(counts=counts, starts=flight.division.starts), self.transport.rank)
         self.balancer.learn(flight.step, costs)
@@ -185,12 +189,15 @@ class MixedRuntime(ABC):
         observed, picks = flight.observed[part], flight.picks[part]
         pieces = [(observed[task.view], pick) for task, pick in zip(flight.division.tasks, picks, strict=True)]
         with self.keeper.phase(Phase.CLEAR, rows=sum(picked(*piece) for piece in pieces)):
-            send = with_ids(pieces, self.recipe.ids, columns)
-            received = torch.empty(int(sizes[:, self.transport.rank].sum()), columns + 1)
+            send = with_ids(pieces, self.recipe.ids, columns, self.device)
+            received = self._buffer(int(sizes[:, self.transport.rank].sum()), columns + 1)
         handle = self.transport.all_to_all(send, received, sizes, self.keeper.join())
         flight.inbox.parts.append(received)
         flight.under_way.append((flight.named(name), handle))
         self._count(flight, handle.nbytes)
+
+    def _buffer(self, rows: int, columns: int) -> torch.Tensor:
+        return torch.empty(rows, columns, device=self.device)
 
     def _await_observed(self, flight: Flight) -> None:
         for name, handle in flight.under_way:
@@ -212,18 +219,19 @@ class MixedRuntime(ABC):
         """Render this rank's tasks; their losses. The gradients of what it received are ready to return."""
         self._await_observed(flight)
         losses, inbox, views = [], flight.inbox, self.plan.views(flight.step)
-        flight.returning = torch.empty(inbox.returning, self.recipe.gradient_columns)
+        flight.returning = self._buffer(inbox.returning, self.recipe.gradient_columns)
         for number, task in enumerate(flight.division.own(self.transport.rank)):
-            begun = self.keeper.now()
+            # A device's keeper takes each look at the clock for the end of a step; nothing is cut there.
+            begun = self.keeper.now() if self.balancer.cuts else 0.0
             with self.keeper.phase(Phase.CLEAR) as work:
-                projected, places = inbox.task(number)
+                projected, places = self._received(flight, number)
                 work.rows = len(places)
             drawn = self.recipe.draw(int(views[task.view]), projected, self.keeper, task.band)
-            flight.returning[torch.from_numpy(places)] = drawn.gradient
+            flight.returning[places] = drawn.gradient
             losses.append(drawn.loss)
             if flight.audit or self._audits(flight.step):
                 flight.images.append(drawn.image)
-            if not flight.audit:
+            if self.balancer.cuts and not flight.audit:
                 nanoseconds = int(1e9 * (self.keeper.now() - begun))
                 self.balancer.note(flight.step, task, nanoseconds if drawn.costs is None else drawn.costs)
         # Not in every step: measuring takes time too.
@@ -231,6 +239,13 @@ class MixedRuntime(ABC):
             self.peak = max(self.peak, measure([self]), key=lambda memory: memory.total)
         inbox.parts.clear()
         return losses
+
+    def _received(self, flight: Flight, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Projected rows of an own task, and where in what returns the gradient of each belongs, as an index."""
+        if self.recipe.table.host_ahead:
+            return flight.inbox.task_on(number, self.device)
+        projected, places = flight.inbox.task(number)
+        return projected, torch.from_numpy(places)
 
     def holdings(self) -> Iterator[Holding]:
         """What this owner keeps (`odin.memory`)."""
@@ -253,7 +268,7 @@ class MixedRuntime(ABC):
         assert flight.returning is not None
         sizes = flight.traffic.returning()
         rows = int(sizes[:, self.transport.rank].sum())
-        flight.gradient = torch.empty(rows, self.recipe.gradient_columns)
+        flight.gradient = self._buffer(rows, self.recipe.gradient_columns)
         flight.published = self.transport.all_to_all(flight.returning, flight.gradient, sizes, self.keeper.join())
         self._count(flight, flight.published.nbytes)
 
@@ -298,10 +313,10 @@ class MixedRuntime(ABC):
             return flight.gradient[outbox.slice(part, tasks[0])]
         rows = len(flight.observed[part][position].rows)
         with self.keeper.phase(Phase.CLEAR, rows=rows * len(tasks)):
-            total = torch.zeros(rows, self.recipe.gradient_columns)
+            total = torch.zeros(rows, self.recipe.gradient_columns, device=self.device)
             for task in tasks:
                 pick = picks[task]
-                place = slice(None) if pick is None else torch.from_numpy(pick)
+                place = slice(None) if pick is None else as_index(pick, self.device)
                 total[place] += flight.gradient[outbox.slice(part, task)]
         return total
 
@@ -316,11 +331,12 @@ class MixedRuntime(ABC):
         slot, total = flight.slot, sum(len(observed.rows) for observed, _ in some)
         assert slot is not None
         with self.keeper.phase(Phase.COLOUR_BACKWARD, rows=total):
-            for observed, gradient in some:
-                slot.add_colours(observed.rows, self.recipe.return_colours(observed, gradient))
+            placed = [self.recipe.placed(observed.rows) for observed, _ in some]
+            for rows, (observed, gradient) in zip(placed, some, strict=True):
+                slot.add_colours(rows, self.recipe.return_colours(observed, gradient))
         with self.keeper.phase(Phase.PROJECTION_BACKWARD, rows=total):
-            for observed, gradient in some:
-                slot.add(0, observed.rows, self.recipe.return_geometry(observed, gradient))
+            for rows, (observed, gradient) in zip(placed, some, strict=True):
+                slot.add(0, rows, self.recipe.return_geometry(observed, gradient))
 
     def _update(self, flight: Flight, slot: Slot) -> None:
         table = self.recipe.table

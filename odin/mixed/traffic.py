@@ -17,22 +17,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.device.upload import HOST, as_index, to_device
 from odin.mixed.recipe import Observed
 
 Pick = NDArray[np.int64] | None  # positions among a view's rows of those that a task needs; None for all
 
 
-def with_ids(pieces: Sequence[tuple[Observed, Pick]], ids: NDArray[np.int32], columns: int) -> torch.Tensor:
+def with_ids(
+    pieces: Sequence[tuple[Observed, Pick]],
+    ids: NDArray[np.int32],
+    columns: int,
+    device: torch.device = HOST,
+) -> torch.Tensor:
     """The projected rows of some views, or of picks of them, one after the other, float32 [rows, S+1]; the last column
     holds the bits of the int32 global id (`ids` [n]: of the shard's rows). Only copies of it are taken on the way, so
     no bit changes."""
-    out = torch.empty(sum(picked(*piece) for piece in pieces), columns + 1)
+    out = torch.empty(sum(picked(*piece) for piece in pieces), columns + 1, device=device)
     start = 0
     for one, pick in pieces:
         stop = start + picked(one, pick)
-        out[start:stop, :columns] = one.projected if pick is None else one.projected[torch.from_numpy(pick)]
+        out[start:stop, :columns] = one.projected if pick is None else one.projected[as_index(pick, device)]
         rows = one.rows if pick is None else one.rows[pick]
-        out[start:stop, columns] = torch.from_numpy(ids[rows]).view(torch.float32)
+        out[start:stop, columns] = to_device(ids[rows], device, torch.int32).view(torch.float32)
         start = stop
     return out
 
@@ -82,18 +88,28 @@ class Inbox:
     def task(self, position: int) -> tuple[torch.Tensor, NDArray[np.int64]]:
         """Projected rows of an own task in ascending global id, float32 [M, S], and where the gradient of each
         belongs in what returns, int64 [M]."""
+        joined, place = self._joined(position)
+        ids = joined[:, -1].contiguous().view(torch.int32).numpy()
+        if (ids[1:] < ids[:-1]).any():  # several parts, or owners whose rows are not adjacent
+            order = np.argsort(ids, kind="stable")
+            joined, place = joined[torch.from_numpy(order)], place[order]
+        return joined[:, :-1], place
+
+    def task_on(self, position: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same on a device, places as an index there; the host does not look at ids, so they are always sorted."""
+        joined, place = self._joined(position)
+        order = torch.argsort(joined[:, -1].contiguous().view(torch.int32), stable=True)
+        return joined[order, :-1], to_device(place, device, torch.int64)[order]
+
+    def _joined(self, position: int) -> tuple[torch.Tensor, NDArray[np.int64]]:
+        """Rows of an own task by part, then owner, with their ids, and their places."""
         rows, places = [], []
         for part, received in enumerate(self.parts):
             for owner, count in enumerate(self._own[part, :, position]):
                 start, back = self._received[part][owner, position], self._returned[part, owner, position]
                 rows.append(received[start : start + count])
                 places.append(np.arange(back, back + count))
-        joined, place = torch.cat(rows), np.concatenate(places)
-        ids = joined[:, -1].contiguous().view(torch.int32).numpy()
-        if (ids[1:] < ids[:-1]).any():  # several parts, or owners whose rows are not adjacent
-            order = np.argsort(ids, kind="stable")
-            joined, place = joined[torch.from_numpy(order)], place[order]
-        return joined[:, :-1], place
+        return torch.cat(rows), np.concatenate(places)
 
     @property
     def returning(self) -> int:

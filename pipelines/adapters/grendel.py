@@ -80,7 +80,7 @@ class ForkedGrendel(GrendelSplatting, ForkSplatting):
         super().__init__(*given, **named)
         self.owner = 0
         if self.place is not HOST:
-            raise InputError("pipeline=grendel source=fork runs on device=cpu only so far, as odin.mixed does.")
+            raise InputError("pipeline=grendel source=fork runs on device=cpu only so far.")
         if self.balance is not Balance.VIEWS:
             raise InputError("pipeline=grendel source=fork renders whole views; leave pipeline.balance at views.")
 

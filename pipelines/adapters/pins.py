@@ -23,7 +23,7 @@ CHECKOUTS = "ODIN_FORKS"
 MARKER = "scene/gaussian_model.py"  # every fork has it; an empty submodule has nothing
 UNKNOWN = "unknown"
 HOST_ONLY = frozenset({"grendel"})
-"""Pipelines whose forks run with device=cpu only: mixed parallelism has no device path."""
+"""Pipelines whose forks run with device=cpu only: Grendel's adapter takes projected rows apart on the host."""
 SOURCES = frozenset({".py", ".cu", ".cuh", ".cpp", ".h", ".hpp"})
 
 

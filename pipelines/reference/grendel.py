@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.device.upload import as_index
 from odin.errors import InputError
 from odin.keeper import Keeper
 from odin.mixed.balance import Balance
@@ -31,6 +32,7 @@ from odin.shared.meeting import part_of
 from odin.table import ParameterTable
 from pipelines.checkpoint import Checkpoint, Header
 from pipelines.columns import COLOUR, COLUMNS, GEOMETRY, XYZ
+from pipelines.place import HOST, Rows
 from pipelines.reference.densify import ShardNoise, alive_rows, grow, nothing_left, small_rows
 from pipelines.reference.morton import morton_codes
 from pipelines.reference.projected import (
@@ -103,7 +105,17 @@ class GrendelSplatting(GaussianSplatting):
         self.sharded = False
         self.redistributions: list[Redistribution] = []
         self.balance = Balance(getattr(self.settings, "balance", Balance.VIEWS.value))
+        if self.balance is not Balance.VIEWS and self.place is not HOST:
+            raise InputError(
+                f"pipeline.balance={self.balance.value} cuts views by what their rows cost, which the host would have "
+                "to read off the device in every step. Use balance=views with device=cuda."
+            )
         self.tile_rows = np.array([bands.tile_rows(camera) for camera in self.cameras], np.int64)
+
+    @property
+    def device(self) -> torch.device:
+        """See MixedRecipe."""
+        return self.place.device
 
     @property
     def scaled(self) -> bool:
@@ -135,8 +147,8 @@ class GrendelSplatting(GaussianSplatting):
         self._adopt(self.table.parameters[part], self.table.m[part], self.table.v[part], self.ids[part])
 
     def _adopt(self, p: torch.Tensor, m: torch.Tensor, v: torch.Tensor, ids: NDArray[np.int32]) -> None:
-        self.ids = ids
-        self.table.replace(p.clone(), m.clone(), v.clone())
+        self.ids, place = ids, self.device
+        self.table.replace(p.to(place, copy=True), m.to(place, copy=True), v.to(place, copy=True))
         self.statistics = self.place.statistics(len(self.table))
 
     def checkpoint(self, header: Header, statistics: NDArray[np.int64], knowledge: Knowledge) -> Checkpoint:
@@ -152,11 +164,11 @@ class GrendelSplatting(GaussianSplatting):
 
     def whole(self, owners: Owners) -> GrendelSplatting:
         """The model of all shards, the same on every rank: parameters, moments and statistics."""
-        table = self.table
+        state = self.table.moments
         places = owners.gather_rows(torch.from_numpy(self.ids)[:, None])[:, 0]
         order = torch.argsort(places)
-        rows = owners.gather_rows(torch.cat([table.parameters, table.m, table.v], dim=1))[order]
-        statistics = owners.gather_rows(self.statistics.local)[order]
+        rows = owners.gather_rows(torch.from_numpy(np.concatenate([state.p, state.m, state.v], axis=1)))[order]
+        statistics = owners.gather_rows(torch.from_numpy(self.statistics.sums()))[order]
         other = self.replica()
         p, m, v = rows.split(COLUMNS, dim=1)
         other._adopt(p, m, v, places[order].numpy())
@@ -176,14 +188,23 @@ class GrendelSplatting(GaussianSplatting):
     ) -> list[OwnedView]:
         """See MixedRecipe."""
         table = self.table.parameters
-        sources = [table[torch.from_numpy(ids)] for ids in rows] if values is None else values
+        sources = [table[as_index(ids, self.device)] for ids in rows] if values is None else values
         with keeper.phase(Phase.PROJECT, rows=sum(map(len, rows))):
             geometries = [source[:, GEOMETRY].contiguous().requires_grad_() for source in sources]
             projections = [self._seen(*one) for one in zip(geometries, views, strict=True)]
-            kept = [torch.nonzero(p.radii > 0)[:, 0] if drawn_only else torch.arange(len(p.radii)) for p in projections]
+            kept = self._kept(projections, drawn_only=drawn_only)
+            places = [as_index(one, self.device) for one in kept]
         with keeper.phase(Phase.COLOUR, rows=sum(map(len, kept))):
-            coloured = [self._coloured(*one) for one in zip(sources, geometries, kept, views, strict=True)]
-        return [self._owned(*one) for one in zip(views, rows, kept, geometries, projections, coloured, strict=True)]
+            coloured = [self._coloured(*one) for one in zip(sources, geometries, places, views, strict=True)]
+        sent = [ids[one] for ids, one in zip(rows, kept, strict=True)]
+        return [self._owned(*one) for one in zip(views, sent, places, geometries, projections, coloured, strict=True)]
+
+    def _kept(self, projections: Sequence[Projection], *, drawn_only: bool) -> list[NDArray[np.int64]]:
+        """Which of the projected rows of each view are sent. A device stops the host here: how many rows travel must
+        be known to make room for them, as upstream's exchange of counts has it."""
+        if drawn_only:
+            return self.place.chosen([one.radii > 0 for one in projections])
+        return [np.arange(len(one.radii)) for one in projections]
 
     def _seen(self, geometry: torch.Tensor, view: int) -> Projection:
         return self.renderer.project(geometry, self.cameras[view])
@@ -208,7 +229,7 @@ class GrendelSplatting(GaussianSplatting):
         projected = torch.cat([torch.cat(columns, dim=1)[kept], rgb, torch.cat(behind, dim=1)[kept]], dim=1).detach()
         return OwnedView(
             view=view,
-            rows=rows[kept.numpy()],
+            rows=rows,
             kept=kept,
             geometry=geometry,
             sent_geometry=sent,
@@ -218,15 +239,19 @@ class GrendelSplatting(GaussianSplatting):
             projected=projected,
         )
 
-    def return_colours(self, frame: OwnedView, gradient: torch.Tensor) -> NDArray[np.float32]:
+    def placed(self, rows: NDArray[np.int32]) -> Rows:
+        """See MixedRecipe."""
+        return self.place.rows(rows)
+
+    def return_colours(self, frame: OwnedView, gradient: torch.Tensor) -> Rows:
         """See MixedRecipe; the view direction's share is kept for the geometry."""
         sh, direction = torch.autograd.grad(
             frame.rgb, [frame.sh, frame.sent_geometry], gradient[:, RGB].contiguous(), allow_unused=True
         )
         frame.direction_gradient = direction
-        return sh.numpy()
+        return self.place.array(sh)
 
-    def return_geometry(self, frame: OwnedView, gradient: torch.Tensor) -> NDArray[np.float32]:
+    def return_geometry(self, frame: OwnedView, gradient: torch.Tensor) -> Rows:
         """See MixedRecipe."""
         projection, kept = frame.projection, frame.kept
         inputs = [projection.means2d, projection.conics, projection.opacities]
@@ -237,14 +262,14 @@ class GrendelSplatting(GaussianSplatting):
         geometry = geometry[kept]
         if frame.direction_gradient is not None:
             geometry = geometry + frame.direction_gradient
-        return geometry.numpy()
+        return self.place.array(geometry)
 
     def note(self, observed: OwnedView, gradient: torch.Tensor) -> None:
         """See MixedRecipe."""
         camera = self.cameras[observed.view]
-        visible = observed.projection.radii[observed.kept] > 0
+        visible = self.place.array(observed.projection.radii[observed.kept] > 0)
         size = (camera.width, camera.height)
-        self.statistics.observe(observed.rows, gradient[:, MEANS], visible.numpy(), size)
+        self.statistics.observe(self.placed(observed.rows), gradient[:, MEANS], visible, size)
 
     # The rank that renders ----------------------------------------------------------------------------------------
 
@@ -320,14 +345,15 @@ class GrendelSplatting(GaussianSplatting):
     ) -> tuple[torch.Tensor, NDArray[np.int64]]:
         """Rows after clone, split and prune with their moments, float32 [n', 3·59], and how they stand among equal
         codes, int64 [n', 2]: what each is (0 kept, 1 a clone, 2 and 3 halves of a split one), and where it was."""
-        table = self.table
-        grown = grow(table.values(), clone, split, noise)
-        kept = np.setdiff1d(np.arange(len(table)), split, assume_unique=True)
+        state = self.table.moments
+        grown = grow(state.p, clone, split, noise)
+        kept = np.setdiff1d(np.arange(len(state.p)), split, assume_unique=True)
         kinds = np.repeat([0, 1, 2, 3], [len(kept), len(clone), len(split), len(split)])
         origins = self.ids[np.concatenate([kept, clone, split, split])]
         alive = alive_rows(grown.parameters, self.settings, self.extent, self.resets > 0)
         source = torch.from_numpy(grown.source[alive])
-        m, v = (torch.where((source < 0)[:, None], 0.0, old[source.clamp(min=0)]) for old in (table.m, table.v))
+        olds = (torch.from_numpy(old) for old in (state.m, state.v))
+        m, v = (torch.where((source < 0)[:, None], 0.0, old[source.clamp(min=0)]) for old in olds)
         rows = torch.cat([torch.from_numpy(grown.parameters[alive]), m, v], dim=1)
         return rows, np.stack([kinds, origins], axis=1)[alive]
 

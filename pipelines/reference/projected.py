@@ -31,7 +31,7 @@ PROJECTED, GRADIENT = 12, 9
 class OwnedView:
     """A view as an owner has projected it, with the leaves that its backward needs.
 
-    rows:  int32 [m], the rows that are sent; kept: int64 [m], where they stand among the projected ones
+    rows:  int32 [m], the rows that are sent; kept: int64 [m], where they stand among the projected ones, as an index
     """
 
     view: int

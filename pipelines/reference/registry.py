@@ -8,10 +8,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from odin.errors import InputError
 from pipelines.backend import Backend
 from pipelines.capture import Capture
-from pipelines.place import HOST
 from pipelines.reference.dashgs import DashGS, DashSettings
 from pipelines.reference.grendel import GrendelSettings, GrendelSplatting
 from pipelines.reference.schedule import StructuralSchedule, structural_schedule
@@ -29,7 +27,6 @@ class Family:
     """One pipeline: its recipe, its settings, and the boundaries that its structural events fall on.
 
     schedule:  (settings, steps, batch) → the events as far as they are known without a capture
-    on_device: the recipe runs where `Place` says, not on the host alone
     renderer: which of the backend's renderers draws its primitives
     sharded:   primitives are sharded by owner (`odin.mixed`)
     compile_kernels: compile, or read from Numba's cache, what the recipe runs on the host
@@ -39,7 +36,6 @@ class Family:
     recipe: type[GaussianSplatting]
     settings: type[Settings]
     schedule: Callable[[Any, int, int], StructuralSchedule] = structural_schedule
-    on_device: bool = False
     renderer: Callable[[Backend], Any] = attrgetter("renderer")
     compile_kernels: Callable[[], None] = warm_up
     sharded: bool = False
@@ -47,16 +43,8 @@ class Family:
     def build(
         self, capture: Capture, settings: Settings, backend: Backend, *, steps: int, batch: int
     ) -> GaussianSplatting:
-        """A fresh model. Raises InputError on a device that the recipe does not know."""
+        """A fresh model where the backend says. Raises InputError for settings that a device does not have."""
         recipe: Any = self.recipe
-        if backend.place is HOST:
-            return recipe(capture, settings, self.renderer(backend), steps=steps, batch=batch)
-        if not self.on_device:
-            able = ", ".join(sorted(family.name for family in FAMILIES.values() if family.on_device))
-            raise InputError(
-                f"pipeline={self.name} trains on the CPU only; the reference recipes with a device path are {able}. "
-                "Use device=cpu, or one of those."
-            )
         return recipe(capture, settings, self.renderer(backend), steps=steps, batch=batch, place=backend.place)
 
 
@@ -64,15 +52,14 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         family.name: family
         for family in (
-            Family(name="3dgs", recipe=GaussianSplatting, settings=Settings, on_device=True),
-            Family(name="taminggs", recipe=TamingGS, settings=TamingSettings, schedule=taming_schedule, on_device=True),
+            Family(name="3dgs", recipe=GaussianSplatting, settings=Settings),
+            Family(name="taminggs", recipe=TamingGS, settings=TamingSettings, schedule=taming_schedule),
             Family(name="grendel", recipe=GrendelSplatting, settings=GrendelSettings, sharded=True),
-            Family(name="dashgs", recipe=DashGS, settings=DashSettings, on_device=True),
+            Family(name="dashgs", recipe=DashGS, settings=DashSettings),
             Family(
                 name="2dgs",
                 recipe=SurfelSplatting,
                 settings=SurfelSettings,
-                on_device=True,
                 renderer=lambda backend: backend.surfels(),
                 compile_kernels=warm_up_surfels,
             ),

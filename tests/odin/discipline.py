@@ -16,7 +16,8 @@ from odin.device.streams import Lane
 
 INDEXED = {"aten::index_select": (0, 1, 2), "aten::index_copy_": (0, 1, 2), "aten::index_add_": (0, 1, 2)}
 OVERWRITES = {"aten::zero_", "aten::fill_", "aten::copy_", "aten::index_copy_"}
-ON_COMMUNICATION = {"record", "wait_event", "all_reduce"}
+COLLECTIVES = {"all_reduce", "all_to_all", "all_gather"}
+ON_COMMUNICATION = {"record", "wait_event", *COLLECTIVES}
 
 
 def _positions(tensor: torch.Tensor) -> np.ndarray:
@@ -74,7 +75,7 @@ def strangers_on_communication(log: Iterable[Operation]) -> list[Operation]:
 
 
 def _collectives(log: list[Operation]) -> list[int]:
-    return [k for k, op in enumerate(log) if op.name == "all_reduce" and op.lane is Lane.COMMUNICATION]
+    return [k for k, op in enumerate(log) if op.name in COLLECTIVES and op.lane is Lane.COMMUNICATION]
 
 
 def _waited(log: list[Operation], lane: Lane, recorded: Lane, after: int, before: int) -> bool:

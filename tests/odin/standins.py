@@ -39,6 +39,36 @@ class ThreadCommunicator:
         self._streams.enqueue(self._streams.current_stream(), lambda: self._try(number, tensor, op))
         return _InOrder()
 
+    def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, out: list[int], back: list[int]) -> _InOrder:
+        self._streams.note("all_to_all", reads=addresses(send), writes=addresses(receive))
+        return self._moved(
+            lambda: send.split(out), lambda parts: [parts[r][self._rank] for r in sorted(parts)], receive
+        )
+
+    def all_gather(self, part: torch.Tensor, gathered: torch.Tensor) -> _InOrder:
+        self._streams.note("all_gather", reads=addresses(part), writes=addresses(gathered))
+        return self._moved(lambda: [part[None]], lambda parts: [parts[r][0] for r in sorted(parts)], gathered)
+
+    def _moved(self, sent: Callable, taken: Callable, target: torch.Tensor) -> _InOrder:
+        """sent: this rank's pieces; taken: those for this rank of all, in rank order."""
+        number = self._number
+        self._number += 1
+
+        def go() -> bool:
+            if self.aborted:
+                return True
+            with _disable_current_modes(), self._exchange.lock:
+                parts = self._exchange.sent.setdefault(number, {})
+                if self._rank not in parts:
+                    parts[self._rank] = [piece.clone() for piece in sent()]
+                if len(parts) < self._exchange.ranks:
+                    return False
+                target.copy_(torch.cat(taken(parts)))
+            return True
+
+        self._streams.enqueue(self._streams.current_stream(), go)
+        return _InOrder()
+
     def _try(self, number: int, tensor: torch.Tensor, op: str) -> bool:
         if self.aborted:
             return True

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from odin import rows as host
 from odin.device import rows as device
 from odin.device.rows import DeviceMoments, DeviceRows, apply_correction, apply_gradient, apply_zero
-from odin.rows import Moments, Update
+from odin.rows import ADAM, AdamConstants, Moments, Update
 from tests.odin.sync import HostSyncError, NoHostCopy, NoHostSync
 from tests.odin.test_rows import LAYOUT, every, filled_slot, fresh, sparse_gradients
 
@@ -34,13 +34,15 @@ def same_bits(a: DeviceMoments, b: Moments | DeviceMoments) -> bool:
     return all(x.cpu().numpy().tobytes() == torch.as_tensor(y).cpu().numpy().tobytes() for x, y in pairs)
 
 
-def train_both(gradients: list[np.ndarray], lr: np.ndarray, to: torch.device = CPU) -> tuple[Moments, DeviceMoments]:
+def train_both(
+    gradients: list[np.ndarray], lr: np.ndarray, to: torch.device = CPU, adam: AdamConstants = ADAM
+) -> tuple[Moments, DeviceMoments]:
     """Zero steps corrected one step late and plain steps, in turn, by both kernels."""
     rows = np.arange(len(gradients[0]))
     a = fresh(len(rows))
     b = twin(a, to)
     for t, gradient in enumerate(gradients, start=1):
-        slot, update = filled_slot(gradient), Update(t=t, lr=lr, scale=0.25)
+        slot, update = filled_slot(gradient), Update(t=t, lr=lr, scale=0.25, adam=adam)
         values, offsets = (torch.from_numpy(x).to(to) for x in (slot.values, slot.offsets))
         if t % 2:
             host.apply_gradient(a, update, every(rows), slot.values, slot.offsets)
@@ -54,10 +56,11 @@ def train_both(gradients: list[np.ndarray], lr: np.ndarray, to: torch.device = C
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 1000), steps=st.integers(1, 12))
-def test_same_bits_as_the_numba_kernel(seed: int, steps: int) -> None:
+@given(seed=st.integers(0, 1000), steps=st.integers(1, 12), batch=st.sampled_from([1, 4, 16]))
+def test_same_bits_as_the_numba_kernel(seed: int, steps: int, batch: int) -> None:
+    """With the constants that Grendel scales to its batch, too."""
     lr = np.random.default_rng(seed).uniform(1e-5, 1e-1, 59)
-    a, b = train_both(sparse_gradients(steps, 30, seed), lr)
+    a, b = train_both(sparse_gradients(steps, 30, seed), lr, adam=ADAM.for_batch(batch))
     assert same_bits(b, a)
 
 

@@ -21,6 +21,7 @@ import torch.distributed as dist
 
 from harness.cli import main
 from harness.config import load
+from harness.run.execute import execute
 from harness.run.workload import Workload, load_workload
 from harness.store.store import CellStore
 from odin.arms import arm
@@ -153,12 +154,34 @@ def test_other_recipes_train(words: list[str], communicators: Communicators) -> 
     assert WindowState.PARTIAL in {w.state for w in runtime.publication.windows}
 
 
+def test_an_owner_trains(communicators: Communicators) -> None:
+    """Grendel's path on one device, which is its own only owner: exchanges with itself, on NCCL."""
+    given = [f"scene={TINY}", "pipeline=grendel", "steps=60", "test_every=0", "ranks=1", "densify_at=[20]"]
+    scene = load_workload(load([*given, "reset_at=[]", "sh_at=[15]"]))
+    streams = CudaStreams(torch.device("cuda", 0))
+    clock = EventClock(streams)
+    watchdog = Watchdog(dist.HashStore(), 0, 1, patience=60.0, abort=communicators.abort)
+    transport = NcclTransport(0, 1, communicators, clock, watchdog)
+    there = replace(scene, backend=cuda_backend(streams))
+    try:
+        run = execute(there, arm("quality"), transport, StreamKeeper(clock, transport.settle))
+    finally:
+        transport.close()
+    before, after = error(there.recipe(), scene), error(run.recipe, scene)
+    print("grendel", before, after, len(run.recipe.table))
+    assert after < 0.95 * before
+    assert np.isfinite([r.loss for r in run.records]).all()
+    assert all(a.end == b.start for a, b in zip(run.records, run.records[1:], strict=False))
+
+
+@pytest.mark.parametrize("pipeline", ["3dgs", "grendel"])
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_the_process_engine(ranks: int, tmp_path: Path) -> None:
+def test_the_process_engine(ranks: int, pipeline: str, tmp_path: Path) -> None:
     if ranks > GPUS:
         pytest.skip(f"needs {ranks} GPUs, there is {GPUS}")
     words = [
         f"scene={TINY}",
+        f"pipeline={pipeline}",
         "steps=30",
         "device=cuda",
         "padded=false",
