@@ -50,7 +50,10 @@ class LossLog:
             self._seen += 1
         if not self._seen:
             return math.nan
-        step, loss = self._first + self._seen - 1, self._of(self._seen - 1)
+        return self._require_finite(self._seen - 1)
+
+    def _require_finite(self, number: int) -> float:
+        step, loss = self._first + number, self._of(number)
         require_finite_loss(loss, step, self._plan.views(step))
         return loss
 
@@ -59,8 +62,10 @@ class LossLog:
         return mean(losses) * self._shares[number] if losses else 0.0
 
     def completed(self, records: list[StepRecord], moments: Sequence[float]) -> list[StepRecord]:
-        """Records with what was not known when they were made; blocks until the device has told. moments: of the run's
-        beginning and of every step's end, where they are known only now"""
+        """Records with what was not known when they were made; blocks until the device has told. Raises RunError as
+        `latest` does. moments: of the run's beginning and of every step's end, where they are known only now"""
+        for number in range(self._seen, len(self._losses)):
+            self._require_finite(number)
         whole = [replace(record, loss=self._of(number)) for number, record in enumerate(records)]
         if not moments:
             return whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -49,10 +49,10 @@ class DevicePlace:
         """See Place."""
         return values
 
-    def chosen(self, masks: Sequence[torch.Tensor]) -> list[NDArray[np.int64]]:
-        """See Place."""
-        every = Fetched(self._streams, torch.cat(list(masks))).take()
-        return [np.flatnonzero(one) for one in np.split(every, np.cumsum([len(mask) for mask in masks])[:-1])]
+    def chosen(self, masks: Sequence[torch.Tensor]) -> Callable[[], list[NDArray[np.int64]]]:
+        """See Place: they are on the way when this returns."""
+        every, ends = Fetched(self._streams, torch.cat(list(masks))), np.cumsum([len(mask) for mask in masks])
+        return lambda: [np.flatnonzero(one) for one in np.split(every.take(), ends[:-1])]
 
     def scalar(self, value: float | torch.Tensor) -> Scalar:
         """See Place."""

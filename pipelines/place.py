@@ -7,7 +7,7 @@ Legend: N rows of the table, M rows of one view, V views, H, W image size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,8 +56,9 @@ class Place(Protocol):
         """Values as slots take them."""
         ...
 
-    def chosen(self, masks: Sequence[torch.Tensor]) -> list[NDArray[np.int64]]:
-        """Positions that are set in each of some masks (bool [M]), on the host. Blocks, once for all of them."""
+    def chosen(self, masks: Sequence[torch.Tensor]) -> Callable[[], list[NDArray[np.int64]]]:
+        """Positions that are set in each of some masks (bool [M]), on the host, when they are asked for; that blocks,
+        once for all of them."""
         ...
 
     def scalar(self, value: float | torch.Tensor) -> Scalar:
@@ -112,9 +113,10 @@ class HostPlace:
         """See Place."""
         return values.numpy()
 
-    def chosen(self, masks: Sequence[torch.Tensor]) -> list[NDArray[np.int64]]:
-        """See Place."""
-        return [np.flatnonzero(mask.numpy()) for mask in masks]
+    def chosen(self, masks: Sequence[torch.Tensor]) -> Callable[[], list[NDArray[np.int64]]]:
+        """See Place: at once."""
+        found = [np.flatnonzero(mask.numpy()) for mask in masks]
+        return lambda: found
 
     def scalar(self, value: float | torch.Tensor) -> Scalar:
         """See Place."""

@@ -23,7 +23,7 @@ from odin.clock import sleep_until
 from odin.comm.link import Link
 from odin.comm.ordered import OrderedReducer
 from odin.comm.stamps import CutBoard, FinishTimes, JoinStamps
-from odin.comm.transport import Arrival, Handle, Reduction, require_fit
+from odin.comm.transport import Arrival, Handle, Reduction, WaitsRaise, require_fit
 from odin.errors import RunError
 
 _POLL_SECONDS = 1e-4
@@ -101,7 +101,7 @@ class Cuts(Protocol):
         ...
 
 
-class GlooRanks(ABC):
+class GlooRanks(WaitsRaise, ABC):
     """Ranks of an initialised gloo process group, wherever they are; what a collective's arrival is, a subclass says.
 
     group:     carries the asynchronous sums, see `in_order_group`; nothing else may use it until `close`

@@ -1,7 +1,7 @@
 """The process transport on NCCL: collectives on their own lane, events instead of host waits (D§7, RUNTIME.md 6).
 
 A launch records an event on COMPUTE, after the last write of its slice, and the collective waits for it on
-COMMUNICATION. `Handle.wait` holds COMPUTE back until the sum is there. The host never waits inside a step; when each
+COMMUNICATION. `Handle.wait` holds COMPUTE back until the sum is there. None of it makes the host wait; when each
 rank joined and when each sum arrived is read off events by `settle`.
 """
 
@@ -169,24 +169,34 @@ class NcclTransport:
         joined: when the host got here; not used, as this rank joins when its device gets here
         """
         nbytes = tensor.numel() * tensor.element_size()
-        return self._launch("gradients", nbytes, (tensor,), lambda group: group.all_reduce(tensor, "sum"))
+        return self._launch(
+            f"gradients, {nbytes} bytes", nbytes, (tensor,), lambda group: group.all_reduce(tensor, "sum")
+        )
 
     def all_to_all(self, send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], joined: float) -> _Handle:
         """See ExchangeTransport; the tensors are on the device."""
         nbytes = require_fit(send, receive, sizes, self.rank)
         out, back = sizes[self.rank].tolist(), sizes[:, self.rank].tolist()
         sent = int(nbytes[self.rank].sum() - nbytes[self.rank, self.rank])
-        return self._launch("rows", sent, (send, receive), lambda group: group.all_to_all(send, receive, out, back))
+        # Named by what all ranks send: a name that is another on every rank would tell of a rank gone astray.
+        name = f"rows, {int(nbytes.sum())} bytes in all"
+        return self._launch(name, sent, (send, receive), lambda group: group.all_to_all(send, receive, out, back))
 
     def all_gather(self, part: torch.Tensor, gathered: torch.Tensor, joined: float) -> _Handle:
         """See ExchangeTransport; the tensors are on the device."""
         nbytes = part.numel() * part.element_size()
-        return self._launch("facts", nbytes, (part, gathered), lambda group: group.all_gather(part, gathered))
+        name = f"facts, {nbytes} bytes"
+        return self._launch(name, nbytes, (part, gathered), lambda group: group.all_gather(part, gathered))
+
+    def check(self) -> None:
+        """See ExchangeTransport."""
+        self._watchdog.check()
 
     def _launch(
-        self, what: str, nbytes: int, tensors: tuple[torch.Tensor, ...], start: Callable[[Communicator], Work]
+        self, name: str, nbytes: int, tensors: tuple[torch.Tensor, ...], start: Callable[[Communicator], Work]
     ) -> _Handle:
-        """Start a collective on COMMUNICATION behind what COMPUTE holds now. nbytes: sent by this rank"""
+        """Start a collective on COMMUNICATION behind what COMPUTE holds now. name: the same on every rank; nbytes: sent
+        by this one"""
         self._watchdog.check()
         streams, number = self._streams, len(self._arrivals) + len(self._open)
         ready = self._clock.stamp(Lane.COMPUTE)
@@ -197,7 +207,7 @@ class NcclTransport:
         self._last = finish.event
         self._open.append(_Launch(ready=ready, finish=finish))
         wait, read = partial(streams.wait_event, Lane.COMPUTE, finish.event), partial(self._arrival, number)
-        self._watchdog.watch(f"{what}, {nbytes} bytes", partial(streams.reached, finish.event))
+        self._watchdog.watch(name, partial(streams.reached, finish.event))
         return _Handle(nbytes, tensors, wait, read)
 
     def _arrival(self, number: int) -> Arrival:

@@ -102,6 +102,11 @@ class ExchangeTransport(Transport, Protocol):
         gathered: [W, *part.shape]."""
         ...
 
+    def check(self) -> None:
+        """Raise RunError where a rank is known to have failed. Asked before the host believes what a device has handed
+        it: a collective that was given up looks complete, and leaves whatever was in its buffer."""
+        ...
+
 
 def require_fit(send: torch.Tensor, receive: torch.Tensor, sizes: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
     """Bytes from rank i to rank j of an all-to-all, int64 [W, W]. Raises ValueError where it does not fit."""
@@ -123,7 +128,14 @@ class _Done:
         return self._arrival
 
 
-class SingleRank:
+class WaitsRaise:
+    """A transport on the host, where waiting for a collective that has failed raises at once."""
+
+    def check(self) -> None:
+        """See ExchangeTransport: nothing is left to find out."""
+
+
+class SingleRank(WaitsRaise):
     """The transport of one rank: every sum is already complete."""
 
     rank = 0

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from odin.comm.link import Link
-from odin.comm.transport import Arrival, Handle, require_fit
+from odin.comm.transport import Arrival, Handle, WaitsRaise, require_fit
 from odin.errors import RunError
 from odin.keeper import Advance
 
@@ -206,7 +206,7 @@ class _Handle:
         return self._arrival
 
 
-class VirtualTransport:
+class VirtualTransport(WaitsRaise):
     """One rank's side of an exchange. Control collectives (`reduce_now`, `barrier`) take no virtual time."""
 
     def __init__(self, exchange: Exchange, control: Exchange, rank: int) -> None:

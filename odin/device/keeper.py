@@ -79,6 +79,12 @@ class StreamKeeper(Keeper):
         self._pairs.append(_Pair(step=self.step, start=start, end=end, enter=enter))
         self._entered += rows
 
+    def forget(self) -> None:
+        """See Keeper. Every rank calls it together, where all is published; blocks: what is read need not be kept."""
+        self.resolve()
+        super().forget()
+        self._entered = 0
+
     def resolve(self) -> None:
         """Read all events so far. Blocks, so only between steps where everything is published, and at the end."""
         self._settle()

@@ -32,7 +32,9 @@ class Owners:
         own = part.to(self._device).contiguous()
         gathered = torch.empty((self.ranks, *own.shape), dtype=own.dtype, device=self._device)
         self._keeper.wait(self._transport.all_gather(own, gathered, self._keeper.join()), NAME)
-        return gathered.to(part.device)
+        collected = gathered.to(part.device)
+        self._transport.check()
+        return collected
 
     def counts(self, mine: int) -> NDArray[np.int64]:
         """A number of every owner, int64 [W]."""

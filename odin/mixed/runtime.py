@@ -134,8 +134,10 @@ class MixedRuntime(ABC):
         """Rows of the shard that each view of a step may read, ids ascending."""
         rows, views = len(self.recipe.table), [int(v) for v in self.plan.views(step)]
         with self.keeper.phase(Phase.CULL, rows=rows * len(views)):
-            bits = taken(self.recipe.scope(views, inflation or Inflation.none(rows)))
-            return [row_ids(one, rows) for one in bits]
+            asked = self.recipe.scope(views, inflation or Inflation.none(rows))
+            if not self.recipe.table.host_ahead:  # else the device idles, which is no culling
+                return [row_ids(one, rows) for one in taken(asked)]
+        return [row_ids(one, rows) for one in taken(asked)]
 
     def _observe(
         self, step: int, rows: Sequence[Ids], values: Sequence[torch.Tensor] | None = None, *, drawn_only: bool = True
@@ -177,7 +179,9 @@ class MixedRuntime(ABC):
         assert flight.sizes is not None and flight.announced is not None
         self.keeper.wait(flight.sizes, flight.named("sizes"))
         ranks, parts, tasks = self.transport.ranks, len(flight.picks), len(flight.division.tasks)
-        sizes, costs = np.split(flight.announced.cpu().numpy(), [parts * tasks], axis=1)
+        announced = flight.announced.cpu().numpy()
+        self.transport.check()
+        sizes, costs = np.split(announced, [parts * tasks], axis=1)
         counts = np.ascontiguousarray(sizes.reshape(ranks, parts, tasks).transpose(1, 0, 2))
         flight.learn(Traffic(counts=counts, starts=flight.division.starts), self.transport.rank)
         self.balancer.learn(flight.step, costs)

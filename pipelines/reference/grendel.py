@@ -9,7 +9,7 @@ Legend: n rows of a shard, m rows of a view at its owner, M at the rank that ren
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -167,10 +167,10 @@ class GrendelSplatting(GaussianSplatting):
         state = self.table.moments
         places = owners.gather_rows(torch.from_numpy(self.ids)[:, None])[:, 0]
         order = torch.argsort(places)
-        rows = owners.gather_rows(torch.from_numpy(np.concatenate([state.p, state.m, state.v], axis=1)))[order]
+        # One after the other: on a device all shards pass through its memory.
+        p, m, v = (owners.gather_rows(torch.from_numpy(part))[order] for part in (state.p, state.m, state.v))
         statistics = owners.gather_rows(torch.from_numpy(self.statistics.sums()))[order]
         other = self.replica()
-        p, m, v = rows.split(COLUMNS, dim=1)
         other._adopt(p, m, v, places[order].numpy())
         other.statistics.local.copy_(statistics)
         return other
@@ -192,19 +192,22 @@ class GrendelSplatting(GaussianSplatting):
         with keeper.phase(Phase.PROJECT, rows=sum(map(len, rows))):
             geometries = [source[:, GEOMETRY].contiguous().requires_grad_() for source in sources]
             projections = [self._seen(*one) for one in zip(geometries, views, strict=True)]
-            kept = self._kept(projections, drawn_only=drawn_only)
-            places = [as_index(one, self.device) for one in kept]
+            drawn = self._drawn_rows(projections, drawn_only=drawn_only)
+        kept = drawn()
         with keeper.phase(Phase.COLOUR, rows=sum(map(len, kept))):
+            places = [as_index(one, self.device) for one in kept]
             coloured = [self._coloured(*one) for one in zip(sources, geometries, places, views, strict=True)]
         sent = [ids[one] for ids, one in zip(rows, kept, strict=True)]
         return [self._owned(*one) for one in zip(views, sent, places, geometries, projections, coloured, strict=True)]
 
-    def _kept(self, projections: Sequence[Projection], *, drawn_only: bool) -> list[NDArray[np.int64]]:
-        """Which of the projected rows of each view are sent. A device stops the host here: how many rows travel must
-        be known to make room for them, as upstream's exchange of counts has it."""
+    def _drawn_rows(
+        self, projections: Sequence[Projection], *, drawn_only: bool
+    ) -> Callable[[], list[NDArray[np.int64]]]:
+        """Which of the projected rows of each view are sent, when it is asked for. A device stops the host there: how
+        many rows travel must be known to make room for them, as upstream's exchange of counts has it."""
         if drawn_only:
             return self.place.chosen([one.radii > 0 for one in projections])
-        return [np.arange(len(one.radii)) for one in projections]
+        return lambda: [np.arange(len(one.radii)) for one in projections]
 
     def _seen(self, geometry: torch.Tensor, view: int) -> Projection:
         return self.renderer.project(geometry, self.cameras[view])

@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -21,6 +22,7 @@ from odin.device.keeper import StreamKeeper
 from odin.device.standin import LoggedStreams
 from odin.device.streams import Lane
 from odin.errors import InputError, RunError
+from odin.mixed.owners import Owners
 from odin.phases import Phase
 from odin.recipe import Event
 from odin.runtime import Runtime
@@ -218,6 +220,43 @@ def test_collectives_in_another_order_are_named() -> None:
 
     expected = r"Collective 0 \(gradients, 8 bytes\) .* rank 1 launched another in its place \(gradients, 12 bytes\)"
     with pytest.raises(RunError, match=expected):
+        run_device_ranks(2, main, store=dist.HashStore(), patience=0.5)
+
+
+def test_rows_have_one_name_on_ranks_that_send_unlike_amounts() -> None:
+    """Else the watchdog would take every peer for one gone astray."""
+    over = threading.Event()
+    sizes = np.array([[0, 3], [1, 0]])
+
+    def main(rank: Rank) -> None:
+        rank.keeper.begin()
+        if rank.rank == 1:
+            over.wait(60)
+            return
+        rank.transport.all_to_all(torch.ones(3, 2), torch.zeros(1, 2), sizes, 0.0)
+        try:
+            rank.transport.settle()
+        finally:
+            over.set()
+
+    with pytest.raises(RunError, match=r"Collective 0 \(rows, 32 bytes in all\)"):
+        run_device_ranks(2, main, store=dist.HashStore(), patience=0.5)
+
+
+def test_what_an_abandoned_collection_left_is_not_believed() -> None:
+    over = threading.Event()
+
+    def main(rank: Rank) -> None:
+        rank.keeper.begin()
+        if rank.rank == 1:
+            over.wait(60)
+            return
+        try:
+            Owners(rank.transport, rank.keeper).counts(7)
+        finally:
+            over.set()
+
+    with pytest.raises(RunError, match=r"Collective 0 \(facts, 8 bytes\)"):
         run_device_ranks(2, main, store=dist.HashStore(), patience=0.5)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch.distributed as dist
 
 from harness.config import load
+from harness.run.checkpoints import checkpointed_plan
 from harness.run.execute import Executed, execute
+from harness.run.shards import shard_saver, start_or_resume_shard
 from harness.run.together import run_threads
 from harness.run.workload import Workload, load_workload
 from odin.arms import arm
@@ -19,7 +22,9 @@ from odin.comm.transport import Arrival, Handle
 from odin.device.streams import Lane
 from odin.errors import InputError
 from odin.keeper import Keeper
+from odin.losses import StepRecord
 from odin.mixed.flight import Flight
+from odin.mixed.owners import Owners
 from odin.mixed.split import UrgentRuntime
 from odin.publication import WindowState
 from odin.recipe import Event
@@ -111,6 +116,10 @@ def test_every_element_is_written_before_it_leaves_and_read_after_it_is_back(nam
             assert check(rank.streams.log) == []
 
 
+class Stopped(Exception):
+    """Training ends here."""
+
+
 class Unawaited:
     """A handle that nobody waits for."""
 
@@ -138,6 +147,38 @@ def test_gradients_that_are_not_waited_for_are_noticed(monkeypatch: pytest.Monke
     wrong = on_device(small, "quality", 2, recorder=Recorder)
     assert {state(run) for _, run in wrong} != right
     assert all(touched_before_arrival(rank.streams.log) for rank, _ in wrong)
+
+
+@pytest.mark.parametrize("name", ["quality", ARMS[3]])
+def test_owners_on_a_device_resume_to_the_same_bits(name: str, workload: Workload, tmp_path: Path) -> None:
+    chosen = arm(name)
+    plan = checkpointed_plan(workload, chosen, 5)
+
+    def main(rank: Rank, folder: Path, stop: int) -> tuple[tuple[str, bytes, int], list[float]]:
+        backend = Backend(renderer=CpuRenderer(), place=DevicePlace(rank.streams))
+        there, keeper = replace(workload, backend=backend), rank.keeper
+        runtime, first = start_or_resume_shard(there, plan, chosen, rank.transport, keeper, folder)
+        save = shard_saver(there, runtime, plan, 5, folder)
+
+        def on_step(record: StepRecord) -> None:
+            save(record)
+            if (record.step + 1) % 5 == 0:
+                keeper.forget()
+            if record.step + 1 == stop:
+                raise Stopped
+
+        runtime.run(first, on_step)
+        whole = runtime.recipe.whole(Owners(rank.transport, keeper, there.backend.place.device))
+        losses = [record.loss for record in runtime.records]
+        return (whole.table.digest(), whole.statistics.sums().tobytes(), whole.degree), losses[-2:]
+
+    def train(folder: str, stop: int = 0) -> list:
+        return run_device_ranks(2, lambda rank: main(rank, tmp_path / folder, stop), store=dist.HashStore())
+
+    whole = train("whole")
+    with pytest.raises(Stopped):
+        train("parts", stop=7)
+    assert train("parts") == whole
 
 
 def test_views_are_not_cut_on_a_device(workload: Workload) -> None:
