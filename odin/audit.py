@@ -10,8 +10,9 @@ Legend: N rows, D columns, W ranks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from odin.arms import AUDIT_LIMIT
 from odin.comm.transport import Transport
 from odin.keeper import Keeper
 from odin.phases import Category, Phase
+from odin.plan import Plan
 from odin.recipe import Frame, Recipe
 from odin.slot import Slot
 
@@ -46,17 +48,24 @@ class AuditRecord:
         return not self.error <= AUDIT_LIMIT
 
 
-class Auditor:
-    """Audits every `every`-th step; keeps the frames of a step that it is going to audit."""
+def audited_steps(every: int, plan: Plan, drops: Callable[[int], bool]) -> frozenset[int]:
+    """Steps that are audited: every `every`-th (0: none). Where that one reads nothing late, because the window before
+    it is blocking, or its gradient is dropped (`drops`), the next that can be, up to the next that is due: structural
+    events like to fall on round numbers as well, and would hide a whole run from the audit."""
+    found = set()
+    for due in range(every, plan.steps, every) if every else ():
+        could = (s for s in range(due, min(due + every, plan.steps)) if not plan.blocking[s - 1] and not drops(s))
+        found |= set(islice(could, 1))
+    return frozenset(found)
 
-    def __init__(self, every: int, recipe: Recipe[Any], transport: Transport, keeper: Keeper) -> None:
-        self.every, self.records = every, list[AuditRecord]()
+
+class Auditor:
+    """Audits some steps; keeps the frames of a step that it is going to audit."""
+
+    def __init__(self, steps: frozenset[int], recipe: Recipe[Any], transport: Transport, keeper: Keeper) -> None:
+        self.steps, self.records = steps, list[AuditRecord]()
         self._recipe, self._transport, self._keeper = recipe, transport, keeper
         self._frames: list[Frame] = []
-
-    def due(self, step: int) -> bool:
-        """Whether the step is audited, if it reads anything late."""
-        return step > 0 and step % self.every == 0
 
     def failed_at(self, step: int) -> bool:
         """Whether the step was audited and its error is too large."""

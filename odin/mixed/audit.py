@@ -21,15 +21,11 @@ from odin.slot import Slot
 
 
 class ShardAuditor:
-    """Audits every `every`-th step. kinds: columns of each kind of parameter."""
+    """Audits some steps. kinds: columns of each kind of parameter."""
 
-    def __init__(self, every: int, kinds: Mapping[str, slice], transport: Transport, keeper: Keeper) -> None:
-        self.every, self.records = every, list[AuditRecord]()
+    def __init__(self, steps: frozenset[int], kinds: Mapping[str, slice], transport: Transport, keeper: Keeper) -> None:
+        self.steps, self.records = steps, list[AuditRecord]()
         self._kinds, self._transport, self._keeper = kinds, transport, keeper
-
-    def due(self, step: int) -> bool:
-        """Whether the step is audited, if it reads anything late."""
-        return self.every > 0 and step > 0 and step % self.every == 0
 
     def compare(self, step: int, read: Slot, published: Slot, pixel: float) -> AuditRecord:
         """This owner's gradient of a step from what it read and from published values, and the largest change of a

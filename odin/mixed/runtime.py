@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from odin.arms import MIXED, Arm, Waits
 from odin.arriving import Scalar, taken
+from odin.audit import audited_steps
 from odin.bitmap import row_ids
 from odin.bound import adam_bound
 from odin.comm.transport import ExchangeTransport
@@ -76,7 +77,8 @@ class MixedRuntime(ABC):
         self._pending: Flight | None = None  # the step before, on its way back
         self._following: Flight | None = None  # the step after, in part
         self.owners = Owners(transport, keeper, self.device)
-        self.auditor = ShardAuditor(arm.audit, recipe.kinds, transport, keeper)
+        audited = audited_steps(arm.audit, plan, self._drops)
+        self.auditor = ShardAuditor(audited, recipe.kinds, transport, keeper)
         self.balancer = Balancer(recipe.balance, recipe.tile_rows, plan, transport.rank)
         self.records: list[StepRecord] = []
         self.windows: list[Window] = []
@@ -369,7 +371,7 @@ class MixedRuntime(ABC):
 
     def _audits(self, step: int) -> bool:
         """Whether the step is audited: it may have read something late, and its gradient is not dropped."""
-        return self.auditor.due(step) and not self.blocked(step - 1) and not self._drops(step) and not self.fallen
+        return step in self.auditor.steps and not self.fallen
 
     def _recompute(self, flight: Flight) -> None:
         """Observe, render and return an audited step once more; everything before it is published."""

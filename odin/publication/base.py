@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from odin.arms import Arm, Dispatch
 from odin.arriving import Scopes, taken
-from odin.audit import Auditor
+from odin.audit import Auditor, audited_steps
 from odin.bitmap import row_ids
 from odin.bound import adam_bound, selective_bound
 from odin.budget import Budget
@@ -56,7 +56,8 @@ class Publication(ABC):
     ) -> None:
         self.recipe, self.plan, self.transport, self.keeper, self.arm = recipe, plan, transport, keeper, arm
         self.budget = budget or Budget()
-        self.auditor = Auditor(arm.audit, recipe, transport, keeper) if arm.audit else None
+        audited = audited_steps(arm.audit, plan, self.drops_gradient)
+        self.auditor = Auditor(audited, recipe, transport, keeper) if arm.audit else None
         self.dispatcher = self._make_dispatcher()
         self.fallback: Publication | None = None  # takes over after a failed audit, until a structural event
         self.home: Publication | None = None  # of a fallback: the policy it stands in for
@@ -348,9 +349,7 @@ class Publication(ABC):
 
     def _audits(self, step: int) -> bool:
         """Whether the step is audited: nothing of it leaves before the audit has seen its own gradient."""
-        if self.auditor is None or not self.auditor.due(step) or self.drops_gradient(step):
-            return False
-        return not self.blocked(step - 1)
+        return self.auditor is not None and step in self.auditor.steps and not self.blocked(step - 1)
 
     def _audit(self, step: int) -> bool:
         """Compare the step's gradient with one from published values, then send it; whether the error is too large."""

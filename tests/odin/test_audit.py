@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from odin.audit import Auditor, AuditRecord
+from odin.audit import Auditor, AuditRecord, audited_steps
 from odin.phases import Category, Phase
 from odin.plan import Plan
 from odin.publication import WaitingPublication
@@ -31,6 +33,26 @@ def quiet(steps: int, views: list[list[int]]) -> tuple[Plan, list[Event]]:
     units = np.array([views[s % len(views)] for s in range(steps)], np.int32).reshape(steps, 2, -1)
     events = [Event.NONE] * steps
     return replace(make_plan(steps, 2, units.shape[2], events, 0), units=units), events
+
+
+@given(
+    blocking=st.lists(st.booleans(), min_size=1, max_size=40),
+    dropped=st.sets(st.integers(0, 39)),
+    every=st.integers(0, 12),
+)
+def test_events_do_not_hide_a_run_from_its_audits(blocking: list[bool], dropped: set[int], every: int) -> None:
+    """Each period has one audit, at its first step that can be audited, and none only where no step can."""
+    steps = len(blocking) + 1
+    plan = replace(quiet(steps, DISJOINT)[0], blocking=np.array(blocking, np.int32))
+    found = audited_steps(every, plan, dropped.__contains__)
+    could = [s for s in range(1, steps) if not blocking[s - 1] and s not in dropped]
+    if not every:
+        assert not found
+        return
+    for due in range(every, steps, every):
+        able = [s for s in could if due <= s < due + every]
+        assert sorted(s for s in found if due <= s < due + every) == able[:1]
+    assert all(s >= every for s in found)
 
 
 DISJOINT = [[0, 1], [6, 7]]  # views reach one unit: nobody reads what the step before wrote
