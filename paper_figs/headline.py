@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from harness.statistics.ratios import ratios_of
 from paper_figs import fig13, review2, table3
@@ -173,10 +174,15 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         for y, row in enumerate(means.to_dict("records")):
             style = arm_style(row["arm"])
             cells_of = [ratio for group in over_seeds(cells.pairs("matrix")) for ratio in _ratio(group, row["arm"])]
-            axes.plot(cells_of, [y + 0.16] * len(cells_of), "o", ms=3.5, mfc="none", mec=style["color"], label="a cell")
-            axes.plot(row["value"], y - 0.16, ls="none", ms=7, mec="white", label="mean", **style)
+            axes.plot(cells_of, [y + 0.16] * len(cells_of), "o", ms=3.5, mfc="none", mec=style["color"])
+            axes.plot(row["value"], y - 0.16, ls="none", ms=7, mec="white", **style)
             axes.annotate(
-                f"{row['value']:.3f}×", (row["value"], y - 0.16), (8, 0), textcoords="offset points", va="center"
+                f"{row['value']:.3f}×",
+                (row["value"], y - 0.16),
+                (8, 0),
+                textcoords="offset points",
+                va="center",
+                bbox={"fc": "white", "ec": "none", "pad": 0.6},
             )
             if row["paper"] == row["paper"]:
                 axes.plot(row["paper"], y - 0.16, **PAPER_MARK, label="paper")
@@ -189,7 +195,9 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         axes.set_yticks(range(len(means)), list(means["arm"]))
         axes.set_ylim(len(means) - 0.5, -0.5)
         axes.set_xlabel(f"throughput ÷ barrier ({evidence(means)})")
-        legend_above(axes, 5)
+        marks: dict[str, Any] = {"ls": "none", "marker": "o", "color": "0.4"}
+        kinds = {"a cell": Line2D([], [], ms=3.5, mfc="none", **marks), "mean": Line2D([], [], ms=6, **marks)}
+        legend_above(axes, 5, extra=kinds)
         return figure
 
 
