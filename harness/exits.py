@@ -5,6 +5,7 @@
 2    the input is wrong and nothing was started (InputError, usage)
 70   a defect of this program (EX_SOFTWARE); the traceback lies in a file that the message names
 130  interrupted (128 + SIGINT)
+141  whoever read the output has gone, as `| head` does (128 + SIGPIPE)
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import select
 import shutil
 import sys
 import tempfile
@@ -30,6 +32,7 @@ P = ParamSpec("P")
 
 DEFECT = 70
 INTERRUPTED = 130
+UNREAD = 141
 
 
 def ends_in_exit(command: Callable[P, int]) -> Callable[P, None]:
@@ -49,7 +52,9 @@ def ends_in_exit(command: Callable[P, int]) -> Callable[P, None]:
 def code_of(action: Callable[[], int], *, folder: Path) -> int:
     """Run the action; say what went wrong on stderr. A traceback goes to a file in `folder`."""
     try:
-        return action()
+        code = action()
+        sys.stdout.flush()
+        return code
     except OdinError as error:
         say(str(error))
         return error.exit_code
@@ -57,8 +62,24 @@ def code_of(action: Callable[[], int], *, folder: Path) -> int:
         say("Interrupted. Records that were finished stay valid; the same command does what is missing.")
         return INTERRUPTED
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _unread():
+            return UNREAD
         say(_defect(error, folder))
         return DEFECT
+
+
+def _unread() -> bool:
+    """Whether nobody reads standard output any more; what is still to be written to it then goes nowhere. A broken pipe
+    between ranks looks the same otherwise."""
+    try:
+        output, watched = sys.stdout.fileno(), select.poll()
+    except (OSError, ValueError):
+        return False
+    watched.register(output, 0)
+    if not any(event & select.POLLERR for _, event in watched.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return True
 
 
 def exit_code(stop: SystemExit) -> int:

@@ -19,6 +19,7 @@ from harness.config import Config, resolved
 from odin.errors import InputError, OdinError, RunError
 
 Runner = Callable[..., int]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -183,6 +184,18 @@ def test_a_defect_leaves_its_traceback_in_a_file_under_out(
     assert "Traceback" not in err
     assert f"{type(error).__name__}: {error}" in crash.read_text()
     assert "test_cli.py" in crash.read_text()
+
+
+def test_a_reader_that_goes_away_is_no_defect(tmp_path: Path) -> None:
+    """`odin-bench arms | head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", "import sys; from harness.cli import main; sys.exit(main(sys.argv[1:]))", "arms"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, env=environment, timeout=120)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("default_config")
