@@ -79,7 +79,8 @@ class Pair:
     @property
     def failures(self) -> list[str]:
         """One sentence per arm that failed a gate or has no record."""
-        return [f"{self.text} {row.arm}: {row.failure}" for row in self._rows if row.numbers is None]
+        where = self.text if "pipeline=" in self.text else f"{self.text} ({self.pipeline})"
+        return [f"{where} {row.arm}: {row.failure}" for row in self._rows if row.numbers is None]
 
     def run(self, arm: str) -> Measurement | None:
         """The first finished run of an arm."""

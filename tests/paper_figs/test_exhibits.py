@@ -115,6 +115,12 @@ def test_a_pair_that_failed_is_named_and_has_no_number(tmp_path: Path) -> None:
     )
 
 
+def test_a_failure_says_of_which_pipeline(tmp_path: Path) -> None:
+    """Also where the pipeline is none of the study's axes, as in the laptop scale's four matrices."""
+    lines = [line for pair in Cells(smoke(tmp_path, "ablation", leave_out=1)).every_pair() for line in pair.failures]
+    assert lines and all("(3DGS)" in line for line in lines)
+
+
 def test_records_can_move_and_plans_are_not_needed(cells: Cells, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(cells.root, moved)
