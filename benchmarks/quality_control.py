@@ -2,7 +2,7 @@
 
     python -m benchmarks.quality_control scene=../shared/data/bonsai images=images_4 steps=300 --seeds 3
 
-Densification is chaotic: initial positions scaled by 1 + 1e-6 move the test PSNR of a waiting run by up to 0.2 dB. So
+Densification is chaotic: initial positions scaled by 1 + 1e-6 moved the test PSNR of waiting runs by up to 1 dB. So
 the spread of perturbed runs of the waiting arms is the noise floor of every comparison with densification, and a
 comparison without densification stands beside it. `barrier` against `barrier-planned` shows what the order of views
 does. Runs are unshaped and unpadded: the numerics are the same, and nothing is timed. Records go to the usual store, so

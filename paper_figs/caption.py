@@ -83,6 +83,7 @@ def _interval(exhibit: Exhibit, frame: pd.DataFrame, pairs: Sequence[Pair]) -> I
         yield own
         return
     means = frame["quantity"].str.startswith("mean_") | frame["scene"].str.startswith("mean of")
+    means |= frame["quantity"].str.startswith("hidden") & (frame["scene"] == "") & (frame["pipeline"] == "")
     if frame.loc[~means, "low"].notna().any():
         yield "Brackets: Student's 95 % interval over seeds (of ratios: on logarithms)."
     if frame.loc[means, "low"].notna().any():
