@@ -21,8 +21,9 @@ title = "Fig. 19: Where a step goes, and what is hidden"
 note = (
     "Left: mean over ranks and steps of one representative 3DGS run. Right: hidden is 1 − lost time ÷ barrier's over "
     "all steps; hidden-transfer the same of waits for a transfer alone; hideable what the next step's useful time "
-    "could cover. predicted updates its rows in one pass that also corrects what was predicted; all of it counts as odin, "
-    "though it takes the place of barrier's update, which counts as useful. Star: the paper's 82 % of critical-path wait."
+    "could cover. predicted updates its rows in one pass that also corrects what was predicted; all of it counts as "
+    "odin, though it takes the place of barrier's update, which counts as useful. Star: the paper's 82 % of "
+    "critical-path wait."
 )
 needs: tuple[Need, ...] = (Study(role="matrix"),)
 ARMS = ("barrier", "throughput", "quality", "predicted")
