@@ -78,7 +78,9 @@ def _unread() -> bool:
     watched.register(output, 0)
     if not any(event & select.POLLERR for _, event in watched.poll(0)):
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output)
+    os.close(nowhere)
     return True
 
 

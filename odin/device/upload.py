@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-HOST = torch.device("cpu")
+HOST_DEVICE = torch.device("cpu")
 
 
 def as_index(rows: NDArray[Any], device: torch.device) -> torch.Tensor:

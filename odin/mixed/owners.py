@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from odin.comm.transport import ExchangeTransport
-from odin.device.upload import HOST
+from odin.device.upload import HOST_DEVICE
 from odin.keeper import Keeper
 
 NAME = "owners"  # of these waits on the timeline
@@ -23,7 +23,7 @@ class Owners:
     device: what the transport moves lies there
     """
 
-    def __init__(self, transport: ExchangeTransport, keeper: Keeper, device: torch.device = HOST) -> None:
+    def __init__(self, transport: ExchangeTransport, keeper: Keeper, device: torch.device = HOST_DEVICE) -> None:
         self.rank, self.ranks, self._device = transport.rank, transport.ranks, device
         self._transport, self._keeper = transport, keeper
 
@@ -32,9 +32,7 @@ class Owners:
         own = part.to(self._device).contiguous()
         gathered = torch.empty((self.ranks, *own.shape), dtype=own.dtype, device=self._device)
         self._keeper.wait(self._transport.all_gather(own, gathered, self._keeper.join()), NAME)
-        collected = gathered.to(part.device)
-        self._transport.check()
-        return collected
+        return self._landed(gathered, part.device)
 
     def counts(self, mine: int) -> NDArray[np.int64]:
         """A number of every owner, int64 [W]."""
@@ -56,4 +54,10 @@ class Owners:
         own, count = rows.to(self._device).contiguous(), int(sizes[:, self.rank].sum())
         received = torch.empty((count, *own.shape[1:]), dtype=own.dtype, device=self._device)
         self._keeper.wait(self._transport.all_to_all(own, received, sizes, self._keeper.join()), NAME)
-        return received.to(rows.device)
+        return self._landed(received, rows.device)
+
+    def _landed(self, moved: torch.Tensor, place: torch.device) -> torch.Tensor:
+        """What a collective has brought, at `place`; not what one that was given up has left in its buffer."""
+        there = moved.to(place)
+        self._transport.check()
+        return there

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from odin.device.upload import HOST, as_index, to_device
+from odin.device.upload import HOST_DEVICE, as_index, to_device
 from odin.mixed.recipe import Observed
 
 Pick = NDArray[np.int64] | None  # positions among a view's rows of those that a task needs; None for all
@@ -27,7 +27,7 @@ def with_ids(
     pieces: Sequence[tuple[Observed, Pick]],
     ids: NDArray[np.int32],
     columns: int,
-    device: torch.device = HOST,
+    device: torch.device = HOST_DEVICE,
 ) -> torch.Tensor:
     """The projected rows of some views, or of picks of them, one after the other, float32 [rows, S+1]; the last column
     holds the bits of the int32 global id (`ids` [n]: of the shard's rows). Only copies of it are taken on the way, so

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 
@@ -184,80 +185,65 @@ def test_a_dead_rank_is_named() -> None:
         run_device_ranks(2, main, store=dist.HashStore(), patience=0.2)
 
 
-def test_a_rank_that_is_stuck_elsewhere_is_named() -> None:
-    over = threading.Event()
-
-    def main(rank: Rank) -> None:
-        rank.keeper.begin()
-        if rank.rank == 1:
-            over.wait(60)
-            return
-        try:
-            rank.transport.all_reduce(torch.ones(2), 0.0)
-            rank.transport.barrier()
-        finally:
-            over.set()
-
-    with pytest.raises(RunError, match=r"rank\(s\) \[1\] are alive but never launched it"):
-        run_device_ranks(2, main, store=dist.HashStore(), patience=0.2)
-
-
-def test_collectives_in_another_order_are_named() -> None:
+def run_beside_a_stuck_rank(
+    go_on: Callable[[Rank], object], launch: Callable[[Rank], object] | None = None, *, patience: float = 0.5
+) -> None:
+    """Both ranks `launch`, if anything; rank 1 goes no further, rank 0 goes on. Raises what rank 0 is told."""
     over, both = threading.Event(), threading.Barrier(2)
 
     def main(rank: Rank) -> None:
         rank.keeper.begin()
-        size = 2 + rank.rank
-        rank.transport.all_reduce(torch.ones(size), 0.0)
+        if launch is not None:
+            launch(rank)
         both.wait(60)
         if rank.rank == 1:
             over.wait(60)
             return
         try:
-            rank.transport.settle()
+            go_on(rank)
         finally:
             over.set()
+
+    run_device_ranks(2, main, store=dist.HashStore(), patience=patience)
+
+
+def settle(rank: Rank) -> None:
+    rank.transport.settle()
+
+
+def test_a_rank_that_is_stuck_elsewhere_is_named() -> None:
+    def go_on(rank: Rank) -> None:
+        rank.transport.all_reduce(torch.ones(2), 0.0)
+        rank.transport.barrier()
+
+    with pytest.raises(RunError, match=r"rank\(s\) \[1\] are alive but never launched it"):
+        run_beside_a_stuck_rank(go_on, patience=0.2)
+
+
+def test_collectives_in_another_order_are_named() -> None:
+    def launch(rank: Rank) -> None:
+        rank.transport.all_reduce(torch.ones(2 + rank.rank), 0.0)
 
     expected = r"Collective 0 \(gradients, 8 bytes\) .* rank 1 launched another in its place \(gradients, 12 bytes\)"
     with pytest.raises(RunError, match=expected):
-        run_device_ranks(2, main, store=dist.HashStore(), patience=0.5)
+        run_beside_a_stuck_rank(settle, launch)
 
 
-def test_rows_have_one_name_on_ranks_that_send_unlike_amounts() -> None:
-    """Else the watchdog would take every peer for one gone astray."""
-    over = threading.Event()
+def test_ranks_that_send_unlike_amounts_are_not_taken_for_ones_gone_astray() -> None:
     sizes = np.array([[0, 3], [1, 0]])
 
-    def main(rank: Rank) -> None:
-        rank.keeper.begin()
-        if rank.rank == 1:
-            over.wait(60)
-            return
-        rank.transport.all_to_all(torch.ones(3, 2), torch.zeros(1, 2), sizes, 0.0)
-        try:
-            rank.transport.settle()
-        finally:
-            over.set()
+    def launch(rank: Rank) -> None:
+        own, other = sizes[rank.rank].sum(), sizes[:, rank.rank].sum()
+        rank.transport.all_to_all(torch.ones(own, 2), torch.zeros(other, 2), sizes, 0.0)
 
-    with pytest.raises(RunError, match=r"Collective 0 \(rows, 32 bytes in all\)"):
-        run_device_ranks(2, main, store=dist.HashStore(), patience=0.5)
+    with pytest.raises(RunError, match=r"Collective 0 \(rows, 32 bytes in all\)") as told:
+        run_beside_a_stuck_rank(settle, launch)
+    assert "in its place" not in str(told.value)
 
 
 def test_what_an_abandoned_collection_left_is_not_believed() -> None:
-    over = threading.Event()
-
-    def main(rank: Rank) -> None:
-        rank.keeper.begin()
-        if rank.rank == 1:
-            over.wait(60)
-            return
-        try:
-            Owners(rank.transport, rank.keeper).counts(7)
-        finally:
-            over.set()
-
     with pytest.raises(RunError, match=r"Collective 0 \(facts, 8 bytes\)"):
-        run_device_ranks(2, main, store=dist.HashStore(), patience=0.5)
+        run_beside_a_stuck_rank(lambda rank: Owners(rank.transport, rank.keeper).counts(7))
 
 
 class NoStore:

@@ -121,6 +121,17 @@ def test_a_failure_says_of_which_pipeline(tmp_path: Path) -> None:
     assert lines and all("(3DGS)" in line for line in lines)
 
 
+def test_brackets_over_cells_are_not_called_an_interval_over_seeds(tmp_path: Path) -> None:
+    cells = Cells(smoke(tmp_path, "matrix"))
+    (exhibit,) = exhibits(["headline"])
+    frame = exhibit.rows(cells)
+    hidden = frame[frame["quantity"].str.startswith("hidden") & (frame["pipeline"] == "")]
+    assert hidden["low"].notna().any()
+    text = caption(exhibit, frame, cells)
+    assert "the smallest and the largest place" in text
+    assert "interval over seeds" not in text
+
+
 def test_records_can_move_and_plans_are_not_needed(cells: Cells, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(cells.root, moved)

@@ -11,6 +11,7 @@ import importlib.util
 import warnings
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def test_an_owner_trains(communicators: Communicators) -> None:
     print("grendel", before, after, len(run.recipe.table))
     assert after < 0.95 * before
     assert np.isfinite([r.loss for r in run.records]).all()
-    assert all(a.end == b.start for a, b in zip(run.records, run.records[1:], strict=False))
+    assert all(a.end == b.start for a, b in pairwise(run.records))
 
 
 @pytest.mark.parametrize("pipeline", ["3dgs", "grendel"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_owners_on_a_device_have_the_bits_of_the_host(name: str, ranks: int) -> 
         assert {op.lane for op in sent} == {Lane.COMMUNICATION}
         waited = [(e.step, e.kind, e.name) for e in ours.entries if e.name != "cull"]
         assert sorted(waited) == sorted((e.step, e.kind, e.name) for e in theirs.entries if e.name != "cull")
-        assert all(a.start < a.end == b.start for a, b in zip(ours.records, ours.records[1:], strict=False))
+        assert all(a.start < a.end == b.start for a, b in pairwise(ours.records))
 
 
 def test_quality_overlaps_and_ends_where_waiting_does(workload: Workload) -> None:
