@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from odin.bitmap import row_ids, union, unpack
 from odin.comm.transport import SingleRank
+from odin.evidence import Gate, active_mean
 from odin.inflation import Inflation
 from odin.keeper import Keeper
 from odin.plan import Plan
@@ -139,7 +140,10 @@ def all_evidence(training: Training, gradients: list[Floats], history: Norms, wr
 
     reduced: norms of A's reduced gradient, mean over C(A)
     history: each row's norm in its last step before A, mean over W(A) (`written`): C(A) is not known in time
-    local:   each rank's own norms, mean over the rows with a gradient there; the paper's post-backward evidence
+    local:   each rank's own norms, mean over the rows with a gradient there; the paper's post-backward evidence, by
+             which rows without a gradient on a rank pass
+    runtime: what `throughput:evidence=local` delays (D§6): no evidence, no delay, and the mean over W(A) of the norms
+             before A, which all ranks know
     """
     ranks = len(gradients)
     reduced = row_norms(np.add.reduce(gradients))
@@ -147,6 +151,8 @@ def all_evidence(training: Training, gradients: list[Floats], history: Norms, wr
     yield Evidence(name="history", delayed=[passing(history, written)] * ranks, norms=[history] * ranks)
     own = [row_norms(gradient) for gradient in gradients]
     yield Evidence(name="local", delayed=[passing(norms, norms > 0) for norms in own], norms=own)
+    gate, mean = Gate(tau=TAU), active_mean(history[written])
+    yield Evidence(name="runtime", delayed=[gate.passes(norms, mean) for norms in own], norms=own)
 
 
 class _Window:

@@ -45,7 +45,8 @@ MIXED = frozenset({Waits.ALL, Waits.URGENT, Waits.GATED, Waits.NOTHING})  # also
 
 
 class Dispatch(Enum):
-    """Which rank computes which unit of a step."""
+    """Which rank computes which unit of a step. DDS moves units only where nothing is waited for inside a step: where
+    equal ranks meet in every step, every assignment takes equally long, and rank r keeps unit r."""
 
     STATIC = "static"  # rank r computes unit r
     STATE = "state"  # DDS: the longest unit to the rank with the earliest ready time, costs from replicated state
@@ -229,7 +230,8 @@ ARMS: dict[str, Arm] = {
             _THROUGHPUT,
             name="without-DDS",
             dispatch=Dispatch.STATIC,
-            says="As throughput, but rank r always computes unit r.",
+            says="As throughput, but rank r always computes unit r; where ranks meet in every step, as they do in "
+            "throughput, that is what DDS assigns too, so this arm equals it by construction.",
         ),
         replace(
             _THROUGHPUT,
@@ -270,11 +272,26 @@ _SWITCHES: dict[str, type] = {
     "audit": int,
 }
 assert set(_SWITCHES) <= {f.name for f in fields(Arm)}
+# Where a switch acts, if not everywhere: elsewhere a record would claim a mechanism that did not run.
+_CUTTING = frozenset({Waits.ALL_OR_NONE, Waits.URGENT, Waits.LITERAL, Waits.GATED})
+_DELAYING = frozenset({Waits.LITERAL, Waits.GATED})
+_ACTS: dict[str, frozenset[Waits]] = {
+    "groups": _CUTTING,
+    "unit_order": _CUTTING,
+    "early": _CUTTING,
+    "sas": _CUTTING | {Waits.NOTHING},
+    "tau": _DELAYING,
+    "histograms": _DELAYING,
+    "reads": _DELAYING | {Waits.NOTHING},
+    "rho": frozenset({Waits.GATED}),
+    "evidence": frozenset({Waits.GATED}),
+}
 _ON_OFF = {"on": True, "true": True, "off": False, "false": False}
 
 
 def arm(text: str) -> Arm:
-    """The arm of that name with its switches set, e.g. `quality:groups=off`. Raises InputError naming the nearest."""
+    """The arm of that name with its switches set, e.g. `quality:groups=off`. Raises InputError naming the nearest, and
+    for a switch that would change nothing."""
     name, *switches = text.split(":")
     if name not in ARMS:
         near = difflib.get_close_matches(name, ARMS, n=1)
@@ -297,6 +314,7 @@ def _switch(text: str, switch: str) -> tuple[str, object]:
         raise InputError(
             f"Arm {text!r} sets {key!r}.{hint} Switches are {', '.join(_SWITCHES)}, as in quality:early=off."
         )
+    _require_effect(text, key)
     kind = _SWITCHES[key]
     try:
         return key, _ON_OFF[value.lower()] if kind is bool else kind(value)
@@ -305,6 +323,18 @@ def _switch(text: str, switch: str) -> tuple[str, object]:
         if issubclass(kind, Enum):
             allowed = ", ".join(str(member.value) for member in kind)
         raise InputError(f"Arm {text!r}: {key}={value!r} is not possible; use {allowed}.") from None
+
+
+def _require_effect(text: str, key: str) -> None:
+    """Raises InputError for a switch of a mechanism that the arm does not have."""
+    base = ARMS[text.partition(":")[0]]
+    acts = _ACTS.get(key)
+    if acts is not None and base.waits not in acts:
+        where = ", ".join(name for name, one in ARMS.items() if one.waits in acts)
+        raise InputError(
+            f"Arm {text!r} sets {key!r}, which changes nothing in {base.name!r}: it has no such mechanism. "
+            f"It acts in {where}."
+        )
 
 
 def table() -> str:

@@ -96,8 +96,8 @@ class UrgentRuntime(MixedRuntime):
         for ids in reads:
             read[ids] = True
         waited, delayed = int((read & held).sum()), int((read & written & ~held).sum())
-        total = max(int(read.sum()), 1)
-        state = state_of(waited, total)
+        held_share = waited / max(int(read.sum()), 1)
+        state = state_of(waited, held_share)
         reason = rejection(self.plan, step) if state is WindowState.REJECTED else ""
         self._account(
             Window(
@@ -106,6 +106,7 @@ class UrgentRuntime(MixedRuntime):
                 reason=reason,
                 waited_rows=waited,
                 delayed_rows=delayed,
+                held=held_share,
                 write_rows=int(written.sum()),
                 rows=len(written),
             )

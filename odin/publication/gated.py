@@ -28,7 +28,7 @@ from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
 from odin.points import CLOSE, Point, geometry
 from odin.publication.delays import Delays, delays
-from odin.publication.layout import CHUNK, DELAYED, REST, Classes, Cutting
+from odin.publication.layout import CHUNK, DELAYED, REST, Classes, Cutting, lay_out
 from odin.publication.scoped import ScopedPublication
 from odin.publication.window import WindowState, state_of
 from odin.recipe import Frame
@@ -63,6 +63,21 @@ class GatedPublication(ScopedPublication):
         for rows, norms in self._seen.values():
             yield MemoryCategory.ROW_LISTS, rows
             yield MemoryCategory.EVIDENCE, norms
+
+    def _cut_by_reads(self, step: int) -> None:
+        """As for all, but what the gate decides in between is a phase of its own: the price of hazards is fitted where
+        nothing is decided."""
+        self._take(step)
+        self._take(step + 1)
+        table = self.recipe.table
+        with self.keeper.phase(Phase.HAZARDS, rows=len(table)):
+            found, self._hazards = table.once(lambda: self._conflicts(step))
+        with self.keeper.phase(Phase.GATE, rows=len(table)):
+            classes = table.once(lambda: self.classes(step, found))
+        with self.keeper.phase(Phase.HAZARDS):
+            self._cut = table.once(lambda: lay_out(classes, self.cutting(step)))
+            self.transport.agree(step, self._cut.digest)
+        self._partition(step, self._cut.segments)
 
     @property
     def gate(self) -> Gate:
@@ -162,10 +177,11 @@ class LiteralPublication(GatedPublication):
         """Note the rows of the view that have a gradient."""
         super().observe(step, position, frame)
         rows = len(self.recipe.table)
-        mine = self._mine.setdefault(step, np.zeros((self.plan.global_batch, words(rows)), np.uint64))
-        mask = np.zeros(rows, np.bool_)
-        mask[frame.rows[frame.active]] = True
-        mine[self.unit_of(step) * self.plan.views_per_unit + position] = pack(mask)
+        with self.keeper.phase(Phase.GATE, rows=rows):
+            mine = self._mine.setdefault(step, np.zeros((self.plan.global_batch, words(rows)), np.uint64))
+            mask = np.zeros(rows, np.bool_)
+            mask[frame.rows[frame.active]] = True
+            mine[self.unit_of(step) * self.plan.views_per_unit + position] = pack(mask)
 
     def _send(self, step: int, points: Collection[Point]) -> None:
         """Activity travels behind the step's last segment; each rank fills in its own views, so a sum is a union."""
@@ -260,21 +276,22 @@ class ChunkedPublication(GatedPublication):
             del pending.due[CLOSE]
         self._wait_through(pending, taken[-1][0])
         self._apply(pending, [part for _, part in taken])
-        self._waited_after_all(pending.step, sum(len(part.rows) for _, part in taken))
+        self._waited_after_all(pending.step, sum(len(part.rows) for _, part in taken), self._share(taken))
 
-    def _waited_after_all(self, step: int, rows: int) -> None:
+    def _waited_after_all(self, step: int, rows: int, share: float) -> None:
         """The account at p0 took them for delayed. With the rank's own evidence each rank has its own account."""
         if not self.windows or self.windows[-1].step != step:
             return
         window = self.windows[-1]
-        waited = window.waited_rows + rows
-        state = state_of(waited, window.rows)
+        waited, held = window.waited_rows + rows, window.held + share
+        state = state_of(waited, held)
         self.windows[-1] = replace(
             window,
             state=state,
             reason=self._reason(step) if state is WindowState.REJECTED else "",
             waited_rows=waited,
             delayed_rows=window.delayed_rows - rows,
+            held=held,
         )
 
     def _last_failing(self, pending: Pending, chunks: list[tuple[Segment, Part]]) -> int | None:

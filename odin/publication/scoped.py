@@ -8,7 +8,7 @@ has to wait for, and where (`classes`). All of this is replicated: no rank-local
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from odin.hazards import NONE, Hazards, classify
 from odin.inflation import Inflation, levels
 from odin.memory import Holding, MemoryCategory
 from odin.phases import Phase
-from odin.points import CLOSE
+from odin.points import CLOSE, geometry
 from odin.publication.base import Publication
 from odin.publication.layout import NO_CUT, Classes, Cut, Cutting, lay_out
 from odin.publication.window import Window, WindowState, state_of
 from odin.rows import Update
-from odin.slot import Slot
+from odin.segments import Part
+from odin.slot import Segment, Slot
 
 Bits = NDArray[np.uint64]
 NOWHERE = -1  # no step
@@ -80,9 +81,13 @@ class ScopedPublication(Publication):
 
     def _compare(self, step: int) -> tuple[Cut, Hazards | None]:
         """The cut, and the conflicts that it comes from."""
+        found, hazards = self._conflicts(step)
+        return lay_out(self.classes(step, found), self.cutting(step)), hazards
+
+    def _conflicts(self, step: int) -> tuple[Classes, Hazards | None]:
+        """Who writes a row last and who reads it first, and how many rows conflict by kind."""
         last, first = self._classify(step)
-        classes = self.classes(step, Classes(last=last, need=first))
-        return lay_out(classes, self.cutting(step)), self._hazards
+        return Classes(last=last, need=first), self._hazards
 
     @abstractmethod
     def classes(self, step: int, found: Classes) -> Classes:
@@ -144,7 +149,8 @@ class ScopedPublication(Publication):
         if pending is None:
             return Window(step=step, state=WindowState.REJECTED, waited_rows=rows, write_rows=written, rows=rows)
         waited = sum(len(p.rows) for due, ps in pending.due.items() if due != CLOSE for _, p in ps if p.lo == 0)
-        state = state_of(waited, rows)
+        held = self._share(pending.due.get(geometry(0), ()))
+        state = state_of(waited, held)
         return Window(
             step=step,
             state=state,
@@ -152,9 +158,16 @@ class ScopedPublication(Publication):
             hazards=self._hazards,
             waited_rows=waited,
             delayed_rows=len(self._cut.delayed),
+            held=held,
             write_rows=written,
             rows=rows,
         )
+
+    def _share(self, parts: Iterable[tuple[Segment, Part]]) -> float:
+        """Of the step's transfer, by bytes."""
+        bounds = self.recipe.table.layout.bounds
+        sent = sum(len(part.rows) * int(bounds[part.hi] - bounds[part.lo]) for _, part in parts)
+        return sent / max(len(self.recipe.table) * int(bounds[-1]), 1)
 
     @property
     def _row_count(self) -> int:

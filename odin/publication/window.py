@@ -8,15 +8,15 @@ from enum import Enum
 from odin.hazards import Hazards
 from odin.plan import Blocking, Plan
 
-REJECTED_SHARE = 0.95  # waited rows at or above this share of the transfer: the window did not open (D§3)
+REJECTED_SHARE = 0.95  # of the transfer waited for before the successor begins: the window did not open (D§3)
 
 
 class WindowState(Enum):
     """What became of the edge between two consecutive steps (D§3)."""
 
-    CLEAR = "clear"  # no conflict
+    CLEAR = "clear"  # nothing is waited for: no conflict, or an arm that looks for none
     PARTIAL = "partial"  # the successor began before all of the predecessor had arrived
-    REJECTED = "rejected"  # blocking, or the waited rows are ≥ 95 % of the transfer
+    REJECTED = "rejected"  # blocking, or ≥ 95 % of the transfer is waited for before the successor begins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,8 @@ class Window:
     waited_rows:  rows of W⁺ that the successor waits for before p0
     delayed_rows: rows of W⁺ that it may read before they are published, as far as this rank did not wait after all
                   (chunks of the gate)
+    held:         share of the transfer's bytes that the successor waits for before it projects its first view; with
+                  column groups that is geometry alone
     write_rows:   rows of W⁺ (all rows where there are no scopes)
     rows:         rows of the table
     """
@@ -38,6 +40,7 @@ class Window:
     hazards: Hazards | None = None
     waited_rows: int = 0
     delayed_rows: int = 0
+    held: float = 1.0
     write_rows: int = 0
     rows: int = 0
 
@@ -48,8 +51,9 @@ def rejection(plan: Plan, step: int) -> str:
     return str(flags.name).lower() if flags else "everything is waited for"
 
 
-def state_of(waited: int, rows: int) -> WindowState:
-    """State of an open window by the rows it waits for."""
+def state_of(waited: int, held: float) -> WindowState:
+    """State of an open window by the rows that are waited for at all, and the share of the transfer that is waited for
+    before the successor begins."""
     if waited == 0:
         return WindowState.CLEAR
-    return WindowState.REJECTED if waited >= REJECTED_SHARE * rows else WindowState.PARTIAL
+    return WindowState.REJECTED if held >= REJECTED_SHARE else WindowState.PARTIAL

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.falsifier import measure, summary
-from benchmarks.gate_window import Training, look_at_window, passing, smallest
+from benchmarks.gate_window import Training, all_evidence, look_at_window, passing, row_norms, smallest
 from harness.config import load
 from harness.run.workload import Workload, load_workload
 from odin.arms import ARMS
@@ -89,6 +89,18 @@ def test_the_largest_norms_become_urgent_first() -> None:
     assert not smallest(mask, norms, 0).any()
 
 
+def test_the_runtimes_gate_delays_no_row_without_evidence_on_the_rank() -> None:
+    work = workload("rooms?views=16&width=48&height=36&points=300", "steps=6", "test_every=0", "sh_at=[]")
+    training = Training(work.recipe(), work.plan(ARMS["barrier-planned"]))
+    training.publish(0, training.gradients(0))
+    gradients, written = training.gradients(1), training.reads(1)
+    found = {e.name: e for e in all_evidence(training, gradients, training.history, written)}
+    own = [row_norms(gradient) for gradient in gradients]
+    assert any((mask & (norms == 0)).any() for mask, norms in zip(found["local"].delayed, own, strict=True))
+    assert not any((mask & (norms == 0)).any() for mask, norms in zip(found["runtime"].delayed, own, strict=True))
+    assert any(mask.any() for mask in found["runtime"].delayed)
+
+
 @pytest.mark.parametrize("evidence", ["reduced", "local"])
 def test_the_falsifier_breaks_the_gate(falsifier: pd.DataFrame, evidence: str) -> None:
     windows = falsifier[falsifier["evidence"] == evidence]
@@ -107,5 +119,5 @@ def test_an_ordinary_capture_does_not_break_it() -> None:
 
 def test_the_summary_has_a_row_per_evidence_and_step_count(falsifier: pd.DataFrame) -> None:
     table = summary(falsifier)
-    assert table[["evidence", "after"]].drop_duplicates().shape[0] == len(table) == 6
+    assert table[["evidence", "after"]].drop_duplicates().shape[0] == len(table) == 8
     assert set(table["windows"]) == {3}

@@ -139,3 +139,26 @@ def test_what_is_not_possible_is_an_error_that_names_the_nearest(text: str, near
 def test_definitions_cannot_be_switched() -> None:
     assert set(_SWITCHES).isdisjoint({"name", "waits", "exact", "says"})
     assert set(_SWITCHES) | {"name", "waits", "exact", "says"} == {f.name for f in fields(Arm)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quality:tau=0.5",
+        "quality:rho=off",
+        "quality:evidence=local",
+        "quality:reads=predicted",
+        "paper-literal:rho=off",
+        "paper-literal:evidence=reduced",
+        "predicted:groups=off",
+        "hogwild:histograms=on",
+        "without-DAS:unit_order=off",
+        "barrier:early=off",
+        "ddp:sas=off",
+    ],
+)
+def test_a_switch_of_a_mechanism_that_the_arm_does_not_have_is_refused_and_says_where_it_acts(text: str) -> None:
+    """Else a record would name a mechanism that did not run."""
+    with pytest.raises(InputError, match="changes nothing") as caught:
+        arm(text)
+    assert "throughput" in str(caught.value)
