@@ -5,6 +5,10 @@
 A synthetic table of clusters in Morton order, and two steps of views on a ring inside it, looking across. Times are
 medians, CPU beside wall: only CPU time counts on a machine that does other things too. `plain_ms` is the hazard pass
 from unpacked masks.
+
+`card_…` are no measurements but prices of the committed RTX 4090 profile (`virtual`) for one rank of such a step on
+1920×1080 pixels: scopes and hazards, the step without them, and the former's share of the latter. Entries per row and
+fragments per pixel are those of the committed recording of 3DGS on bonsai.
 """
 
 from __future__ import annotations
@@ -22,9 +26,14 @@ import pandas as pd
 from numba import njit
 from numpy.typing import NDArray
 
+from harness.profiles.load import compute_profile
+from harness.profiles.price import Scale, priced
+from harness.profiles.recording import load
 from odin.bitmap import count, words
 from odin.hazards import classify, classify_reference
 from odin.inflation import Inflation
+from odin.keeper import Work
+from odin.phases import Phase
 from odin.publication.layout import Classes, Cutting, lay_out
 from pipelines.camera import Camera
 from pipelines.columns import GEOMETRY
@@ -39,6 +48,12 @@ REPEATS = 5
 CLUSTERS = 400
 HALF_SIZE = 10.0  # of the cube of cluster centres
 RING = 6.0  # radius of the cameras' ring
+CARD = "rtx4090"
+RECORDING = Path("results/profiles/recordings/3dgs-bonsai.parquet")
+PIXELS = 1920 * 1080
+# Per view; the update is once per step and over all rows, as rows outside the scopes take their zero step.
+PER_VIEW = (Phase.PROJECT, Phase.BIN, Phase.COLOUR, Phase.BLEND, Phase.LOSS, Phase.BLEND_BACKWARD,
+            Phase.COLOUR_BACKWARD, Phase.PROJECTION_BACKWARD)  # fmt: skip
 
 
 def make_table(rows: int, columns: int, seed: int) -> NDArray[np.float32]:
@@ -127,9 +142,31 @@ def measure(rows: int, columns: int, ranks: int, unit: int, seed: int) -> dict[s
         "plain_ms": plain_ms["plain_ms"],
         **cut_ms,
         "rows_in_scope": count(a) / (rows * views),
+        **on_card(rows, views, unit, count(a) / (rows * views)),
         "blocks_settled": 1.0 - tested / (words(rows) * views),
         "conflicts": hazards.waw / rows,
         "bitmaps_mb": (a.nbytes + b.nbytes) / 1e6,
+    }
+
+
+def on_card(rows: int, views: int, unit: int, in_scope: float) -> dict[str, float]:
+    """Prices of the committed GPU profile, ms, for one rank: scopes of `views` views and the hazard pass over `rows`
+    rows; a step of `unit` views, each with a share `in_scope` of the rows; and the share that the former add to it."""
+    prices, recorded = priced(compute_profile(CARD), Scale()), load(RECORDING)
+    blends = recorded[recorded["name"] == Phase.BLEND.value]
+    seen = round(in_scope * rows)
+    entries = round(seen * blends["entries"].sum() / blends["rows"].sum())
+    fragments = round(PIXELS * blends["fragments"].sum() / blends["pixels"].sum())
+    view = Work(rows=seen, entries=entries, fragments=fragments, pixels=PIXELS)
+    step = unit * sum(prices.price(phase.value, view) for phase in PER_VIEW)
+    step += prices.price(Phase.UPDATE.value, Work(rows=rows)) + prices.price(Phase.CLEAR.value, Work(rows=rows))
+    admission = prices.price(Phase.SCOPES.value, Work(rows=rows * views))
+    hazards = prices.price(Phase.HAZARDS.value, Work(rows=rows))
+    return {
+        "card_scopes_ms": 1e3 * admission,
+        "card_hazards_ms": 1e3 * hazards,
+        "card_step_ms": 1e3 * step,
+        "card_share": (admission + hazards) / (step + admission + hazards),
     }
 
 
