@@ -16,27 +16,31 @@ class Budget:
 
     bytes_per_second: gradient payload that an all-reduce moves per second
     unit_seconds:     seconds of a unit's work per row in the scopes of its views
+    view_seconds:     seconds of a view's work that do not grow with its rows (pixels, fragments, launches); without
+                      them a table that has grown seems to leave the link more time than it does
     colour_window:    seconds of a view's projection backward per row in its scope; colours leave during it
     """
 
     bytes_per_second: float = math.inf
     unit_seconds: float = 0.0
+    view_seconds: float = 0.0
     colour_window: float = 0.0
 
-    def early_rows(self, rows_in_unit: float, views: int, payload_bytes: int, row_bytes: int) -> int | None:
+    def early_rows(self, rows_in_unit: float, views: int, carried_bytes: int, row_bytes: int) -> int | None:
         """Rows that reach the other side before a step's last view is done, if they leave after its first view.
 
-        The link first finishes the step before, which began to travel when this step began.
+        The link first finishes what is left of the step before.
 
         rows_in_unit: rows in the scopes of a unit's views, mean over ranks
-        payload_bytes: gradient bytes of a whole step; row_bytes: of one row
+        carried_bytes: gradient bytes of the step before that are still to travel when this one begins
+        row_bytes: of one row
 
         None: no limit is known.
         """
         if not math.isfinite(self.bytes_per_second):
             return None
-        unit = self.unit_seconds * rows_in_unit
-        free = unit - max(unit / views, payload_bytes / self.bytes_per_second)
+        unit = self.unit_seconds * rows_in_unit + self.view_seconds * views
+        free = unit - max(unit / views, carried_bytes / self.bytes_per_second)
         return max(0, int(free * self.bytes_per_second / row_bytes))
 
     def colour_rows(self, rows_in_view: int, colour_bytes: int) -> int | None:

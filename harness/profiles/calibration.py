@@ -16,7 +16,7 @@ from harness.profiles.constants import LinkProfile, digest
 from harness.profiles.load import cluster_profile, compute_profile, link_profile
 from harness.profiles.price import Scale, priced
 from harness.run.execute import execute
-from harness.run.warmup import Calibration, seconds_per_row, solve_link
+from harness.run.warmup import Calibration, solve_link, work_of_a_unit
 from harness.run.workload import Workload
 from odin.arms import arm
 from odin.comm.link import UNSHAPED, ClusterLink, Link
@@ -45,7 +45,7 @@ def calibrated(workload: Workload, profile: Profile, surveyed: list[list[Entry]]
         link=committed_link(workload, compute),
         compute=compute,
         slowdown=config.compute.overlap_slowdown,
-        **seconds_per_row(profile, surveyed),
+        **work_of_a_unit(profile, surveyed),
     )
 
 

@@ -44,7 +44,7 @@ class Calibration:
     """What the warm-up fixed for all arms of a pair.
 
     stretch: padding factor s; link: before stretching; compute: nominal barrier step, seconds
-    unit_seconds, colour_window: see `odin.budget.Budget`, before stretching
+    unit_seconds, view_seconds, colour_window: see `odin.budget.Budget`, before stretching
     slowdown: of compute during a transfer, on the virtual clock (D§7, `overlap_slowdown`)
     """
 
@@ -53,6 +53,7 @@ class Calibration:
     link: Link
     compute: float
     unit_seconds: float = 0.0
+    view_seconds: float = 0.0
     colour_window: float = 0.0
     slowdown: float = 1.0
 
@@ -62,7 +63,11 @@ class Calibration:
         if not self.link.shaped or ranks < 2:
             return Budget()
         rate = self.link.all_reduce_rate(ranks)
-        return Budget(bytes_per_second=rate, unit_seconds=self.unit_seconds, colour_window=self.colour_window)
+        return Budget(bytes_per_second=rate, **self._work())
+
+    def _work(self) -> dict[str, float]:
+        names = ("unit_seconds", "view_seconds", "colour_window")
+        return {name: getattr(self, name) for name in names}
 
     def keeper(self, transport: VirtualTransport) -> NominalKeeper:
         """The virtual clock of a rank."""
@@ -72,8 +77,7 @@ class Calibration:
         """A readable record; an infinite bandwidth is null."""
         link = {**asdict(self.link), "beta": self.link.beta if self.link.shaped else None}
         numbers = {"stretch": self.stretch, "compute": self.compute}
-        per_row = {"unit_seconds": self.unit_seconds, "colour_window": self.colour_window}
-        record = {**numbers, **per_row, "slowdown": self.slowdown, "link": link}
+        record = {**numbers, **self._work(), "slowdown": self.slowdown, "link": link}
         return json.dumps({**record, "profile": json.loads(self.profile.to_json())}, indent=1)
 
     @property
@@ -94,6 +98,7 @@ class Calibration:
             stretch=data["stretch"],
             compute=data["compute"],
             unit_seconds=data["unit_seconds"],
+            view_seconds=data.get("view_seconds", 0.0),
             colour_window=data["colour_window"],
             slowdown=data["slowdown"],
             link=kind(**link) if link["beta"] is not None else Link(name=link["name"]),
@@ -158,19 +163,31 @@ def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], li
         stretch=stretch_factor(profile, timelines),
         link=solve_link(workload, compute),
         compute=compute,
-        **seconds_per_row(profile, [timeline["barrier"][0] for timeline in per_rank]),
+        **work_of_a_unit(profile, [timeline["barrier"][0] for timeline in per_rank]),
     )
 
 
-def seconds_per_row(profile: Profile, timelines: list[list[Entry]]) -> dict[str, float]:
-    """What a Budget needs of a profile: nominal seconds of a unit, and of its projection backward, per row that it
-    projects. timelines: of a barrier section, per rank."""
+def work_of_a_unit(profile: Profile, timelines: list[list[Entry]]) -> dict[str, float]:
+    """What a Budget needs of a profile: nominal seconds of a unit per row that it projects, of a view whatever its
+    rows, and of the projection backward per row. timelines: of a barrier section, per rank.
+
+    Rows and bin entries grow with the table, which densification makes several times larger; pixels, the fragments that
+    fill them and what a phase costs in itself do not.
+    """
     phases = [e for entries in timelines for e in entries if e.kind == "phase" and e.category == "useful"]
-    rows = max(sum(e.work.rows for e in phases if e.name == Phase.PROJECT.value), 1)
+    views = [e for e in phases if e.name == Phase.PROJECT.value]
+    rows = max(sum(e.work.rows for e in views), 1)
     backward = [e for e in phases if e.name == Phase.PROJECTION_BACKWARD.value]
+
+    def growing(entry: Entry) -> float:
+        grows = Work(rows=entry.work.rows, entries=entry.work.entries)
+        return profile.price(entry.name, grows) - profile.price(entry.name, Work())
+
+    total, grown = sum(profile.price(e.name, e.work) for e in phases), sum(map(growing, phases))
     return {
-        "unit_seconds": sum(profile.price(e.name, e.work) for e in phases) / rows,
-        "colour_window": sum(profile.price(e.name, e.work) for e in backward) / rows,
+        "unit_seconds": grown / rows,
+        "view_seconds": (total - grown) / max(len(views), 1),
+        "colour_window": sum(map(growing, backward)) / rows,
     }
 
 

@@ -97,9 +97,9 @@ class ScopedPublication(Publication):
     def cutting(self, step: int) -> Cutting:
         """How to cut the step, by the arm's switches and the budget."""
         arm, table, unit = self.arm, self.recipe.table, self.plan.views_per_unit
-        (sizes, _), rows = self._sizes[step], len(table)
+        sizes, _ = self._sizes[step]
         row_bytes = 4 * table.slot_layout.columns
-        early = self.budget.early_rows(sum(sizes) / self.plan.ranks, unit, rows * row_bytes, row_bytes)
+        early = self.budget.early_rows(sum(sizes) / self.plan.ranks, unit, self._carried(step), row_bytes)
         last_views = min(sizes[unit - 1 :: unit])
         colour_bytes = 4 * sum(group.width for group in table.layout.groups[1:])
         return Cutting(
@@ -111,6 +111,16 @@ class ScopedPublication(Publication):
             visible=table.visible_group,
             read=table.groups_read(step),
         )
+
+    def _carried(self, step: int) -> int:
+        """Bytes of the step before that travel on when this one begins: what follows the last segment that its first
+        projection waits for. Behind a blocking window nothing does."""
+        if step == 0 or self.blocked(step - 1):
+            return 0
+        segments = self._cut.segments
+        held = [k for k, one in enumerate(segments) if any(part.due == geometry(0) for part in one.parts)]
+        behind = segments[held[-1] + 1 :] if held else segments
+        return int(4 * self._columns(part for one in behind for part in one.parts))
 
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:
         """The view's scope, fixed one step ago; it contains every row the view can touch."""
@@ -165,9 +175,13 @@ class ScopedPublication(Publication):
 
     def _share(self, parts: Iterable[tuple[Segment, Part]]) -> float:
         """Of the step's transfer, by bytes."""
+        table = self.recipe.table
+        return self._columns(part for _, part in parts) / max(len(table) * int(table.layout.bounds[-1]), 1)
+
+    def _columns(self, parts: Iterable[Part]) -> int:
+        """Elements of some parts."""
         bounds = self.recipe.table.layout.bounds
-        sent = sum(len(part.rows) * int(bounds[part.hi] - bounds[part.lo]) for _, part in parts)
-        return sent / max(len(self.recipe.table) * int(bounds[-1]), 1)
+        return sum(len(part.rows) * int(bounds[part.hi] - bounds[part.lo]) for part in parts)
 
     @property
     def _row_count(self) -> int:

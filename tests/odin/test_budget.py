@@ -28,6 +28,14 @@ def test_what_arrives_while_the_unit_goes_on_may_leave_early() -> None:
     assert KNOWN.early_rows(100.0, 4, 100, 10) == 150
 
 
+def test_work_that_does_not_grow_with_rows_is_counted_per_view() -> None:
+    # As above with 100 rows. With 400 a unit takes 5 s, not 8, and half of it is left once the first view is done.
+    half = Budget(bytes_per_second=1000.0, unit_seconds=0.01, view_seconds=0.5)
+    assert half.early_rows(100.0, 2, 800, 10) == 100
+    assert half.early_rows(400.0, 2, 800, 10) == 250
+    assert KNOWN.early_rows(400.0, 2, 800, 10) == 400
+
+
 @pytest.mark.parametrize("payload", [2000, 2001, 10**9])
 def test_a_busy_link_takes_nothing_early(payload: int) -> None:
     assert KNOWN.early_rows(100.0, 2, payload, 10) == 0
