@@ -14,7 +14,7 @@ from harness.config.crosschecks import check_arms, check_fork, check_profiles
 from harness.config.faults import check_faults
 from harness.config.pipeline import Pipeline
 from harness.config.sizes import read_bytes
-from odin.arms import arm
+from odin.arms import arm, require_effect
 from odin.errors import InputError
 
 PROCEDURAL_SCENES = ("city", "falsifier", "orbit", "rooms")
@@ -302,6 +302,7 @@ class Study:
         expect_one_of(self.protocol, ("inria", "nerf"), key="study.protocol")
         for name in self.arms:
             arm(name)
+            require_effect(name)
         expect(
             0 < len(self.arms) == len(set(self.arms)),
             key="study.arms",

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from odin.arms import _SWITCHES, ARMS, Arm, Dispatch, Evidence, Order, Reads, Waits, arm
+from odin.arms import _SWITCHES, ARMS, Arm, Dispatch, Evidence, Order, Reads, Waits, arm, require_effect
 from odin.errors import InputError
 from odin.publication import WaitingPublication
 from odin.runtime import POLICIES, policy_of
@@ -160,5 +160,6 @@ def test_definitions_cannot_be_switched() -> None:
 def test_a_switch_of_a_mechanism_that_the_arm_does_not_have_is_refused_and_says_where_it_acts(text: str) -> None:
     """Else a record would name a mechanism that did not run."""
     with pytest.raises(InputError, match="changes nothing") as caught:
-        arm(text)
+        require_effect(text)
     assert "throughput" in str(caught.value)
+    assert arm(text).name == text, "records of such runs stay readable"
