@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.measure.breakdown import Breakdown
 from harness.measure.statistics import NoiseFloor, typical_time
 from harness.report.reduction import reduction_lines
+from harness.report.rival import Rival
 from harness.run.fork_pin import STAND_INS
 from harness.store.record import Reading
 from harness.store.schema import Label, Measurement, Result
+from odin.arms import Reads, Waits
+from odin.arms import arm as arm_named
 
 STRUCTURAL_LIMIT = 0.05
 PAPER_IDLE = (1.0, 26.0)  # % of a step that a GPU idles, Fig. 1
@@ -32,10 +35,12 @@ def caption(
     noise: NoiseFloor,
     best: Reading,
     differences: Mapping[str, str],
+    rival: Rival | None = None,
 ) -> str:
     """One sentence per line. Without a finished cell it says only that.
 
     differences: exact arm → largest difference of a parameter, where final states are not compared bit for bit
+    rival:       the other synchronized baseline, if it is in the sequence
     """
     done = [(r, r.measurement) for r in results if r.measurement is not None]
     if not done:
@@ -46,6 +51,7 @@ def caption(
         *reduction_lines(results, differences),
         *_label(results, measurement),
         *_repeats(sequence, len(done), noise),
+        *([rival.says] if rival else []),
         *_retimed(done),
         f"Limit (baseline step ÷ mean useful time of its busiest rank): {best.text('.2f', unit='×')}.",
         idle_line(
@@ -57,6 +63,8 @@ def caption(
             ]
         ),
         *_structural([m for _, m in done]),
+        *_conflicts(done),
+        *_selective(done),
         *_quality([m for _, m in done]),
         *_origin([r for r, _ in done]),
     ]
@@ -116,6 +124,40 @@ def _structural(done: Sequence[Measurement]) -> Iterator[str]:
     share = max(m.structural_share for m in done)
     many = f", MORE than {100 * STRUCTURAL_LIMIT:.0f} %" if share > STRUCTURAL_LIMIT else ""
     yield f"Structural steps (always a barrier): {100 * share:.1f} % of all steps{many}."
+
+
+def _conflicts(done: Sequence[tuple[Result, Measurement]]) -> Iterator[str]:
+    """Why two of the three kinds of conflict are empty (odin/hazards.py)."""
+    compared = [(r.cell.arm, m.windows) for r, m in done if m.windows.waw is not None]
+    if not compared:
+        return
+    but = dict.fromkeys(arm for arm, w in compared if w.raw or w.war)
+    tighter = f", but for {', '.join(but)}, whose W⁺ are the rows active at a view's last visit" if but else ""
+    yield (
+        "Rows in conflict: W⁺ = R⁺ in splatting, a view may write every row that it may read; so a row in conflict is "
+        f"both read and written by the next step (WAW), and rows that are RAW only or WAR are 0{tighter}."
+    )
+
+
+def _selective(done: Sequence[tuple[Result, Measurement]]) -> Iterator[str]:
+    """Where a prediction is no step (D§6 Predicted reads)."""
+    arms = dict.fromkeys(r.cell.arm for r, _ in done if _optimizer(r) == "selective" and _predicts(r.cell.arm))
+    if arms:
+        yield (
+            f"Optimizer selective Adam, which moves no row without a gradient: a predicted read of {', '.join(arms)} "
+            "equals a stale one."
+        )
+
+
+def _optimizer(result: Result) -> object:
+    pipeline = result.cell.config.get("pipeline")
+    return pipeline.get("optimizer") if isinstance(pipeline, Mapping) else None
+
+
+def _predicts(name: str) -> bool:
+    """Whether the arm reads rows late, at predicted values."""
+    arm = arm_named(name)
+    return arm.reads is Reads.PREDICTED and arm.waits in (Waits.NOTHING, Waits.GATED, Waits.LITERAL)
 
 
 def _quality(done: Sequence[Measurement]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from harness.report.figure import write_headline_figure
 from harness.report.reduction import model_differences
 from harness.report.summary import Headline, headline
 from harness.report.table import print_headline, write_tables
+from harness.report.windows import beside
 from harness.store.schema import Result
 from harness.store.store import CellStore
 from odin.errors import InputError
@@ -29,12 +30,18 @@ def report_headline(folder: Path, console: Console | None = None) -> int:
     console = console or Console()
     code = 0
     for name, results in groups.items():
-        summary = headline(results, results[0].cell.sequence, model_differences(store, results))
+        summary = headline_of(store, results)
         print_headline(summary, console)
         for path in write_headline(summary, folder / "report" / name):
             console.print(str(path), soft_wrap=True, highlight=False)
         code = max(code, int(any(row.numbers is None for row in summary.rows)))
     return code
+
+
+def headline_of(store: CellStore, results: Sequence[Result]) -> Headline:
+    """The headline of the recorded cells of one sequence, with what lies in files beside their records."""
+    differences = model_differences(store, results)
+    return headline(results, results[0].cell.sequence, differences, beside(store, results))
 
 
 def write_headline(summary: Headline, folder: Path) -> list[Path]:

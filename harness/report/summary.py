@@ -11,6 +11,8 @@ from harness.measure.statistics import NoiseFloor, noise_floor, typical_time
 from harness.report.caption import caption
 from harness.report.gates import Outcome, Pair, failures, judge
 from harness.report.reduction import EXACT_REFERENCE, sums_depend_on_layout
+from harness.report.rival import Rival, rival_in
+from harness.report.windows import NOT_READ, Beside, Late
 from harness.store.record import Reading, Record
 from harness.store.schema import Measurement, Result
 from odin.arms import AUDIT_LIMIT, Order
@@ -27,18 +29,24 @@ class Numbers(Record):
     """What a pair that passed its gates shows. Times in s per step.
 
     speedup:  baseline time ÷ arm time, each as `typical_time` of its repeats
+    over_rival: time of the other synchronized baseline ÷ arm time, see `Headline.rival`
     repeats:  baseline time ÷ the time of every single run, the dots of the figure
     seconds:  typical step time; images_per_second: global batch ÷ that
     parts:    mean over repeats
     delta:    final PSNR − the baseline's, dB
     opened:   windows that opened ÷ windows
-    waited, delayed, written: see `harness.store.schema.Windows`
+    waited, delayed, written, raw, waw, war: see `harness.store.schema.Windows`
+    late:     rows that were read late, where the arm's histograms are on
     audit_error: largest relative error of an audited step; audits: how many there were, how many failed
+    worst_kind, kind_error: the kind of parameter whose own error in an audited step is largest, and that error
+    pixel:    largest change of a pixel's channel that an audit saw, 0…1
+    audit_seconds: what audits took, s per step
     exact:    final state equal to that of waiting with the same views in the same order: "yes", "no", "baseline",
               "reference", "native sums" (not compared), or why not judged
     """
 
     speedup: float
+    over_rival: Reading
     repeats: tuple[float, ...]
     how: str
     noise: Reading
@@ -55,8 +63,16 @@ class Numbers(Record):
     waited: Reading
     delayed: Reading
     written: Reading
+    raw: Reading
+    waw: Reading
+    war: Reading
+    late: Late
     audit_error: Reading
     audits: str
+    worst_kind: str
+    kind_error: Reading
+    pixel: Reading
+    audit_seconds: Reading
     exact: str
 
 
@@ -80,12 +96,14 @@ class Headline(Record):
     rows:       every arm against `barrier`
     same_order: arms in the plan's order of views against `barrier-planned`, which has the same order; no difference of
                 quality between orders touches these ratios. Empty where there is nothing to compare.
+    rival:      the other synchronized baseline, where it is in the sequence; where it leads, its ratio is the headline
     limit:      speedup at which nothing would be lost
     """
 
     rows: tuple[Row, ...]
     same_order: tuple[Row, ...]
     noise: NoiseFloor
+    rival: Rival | None
     limit: Reading
     caption: str
 
@@ -94,11 +112,13 @@ def headline(
     results: Sequence[Result],
     sequence: Sequence[str] = SEQUENCE,
     differences: Mapping[str, str] = MappingProxyType({}),
+    files: Mapping[str, Beside] = MappingProxyType({}),
 ) -> Headline:
     """The headline of one sequence of cells.
 
     sequence:    the arms in the order they were to run
     differences: `model_differences` of the results; they stand in the caption
+    files:       `beside` of the results: what is read from other files than records
 
     A cell without a record, a failed cell or a broken gate makes FAILED rows. Raises InputError on a record of
     an arm that is not in the sequence, or a sequence without `barrier`.
@@ -116,15 +136,20 @@ def headline(
         arm for arm in arms if not failures(verdicts[arm]) or not failures(planned_verdicts.get(arm, verdicts[arm]))
     ]
     noise = noise_floor({arm: _times(runs[arm]) for arm in sound})
-    rows = tuple(_row(arm, pair, verdicts[arm], noise) for arm, pair in pairs.items())
+    name = rival_in(arms)
+    over = {arm: _over(_pair(arm, name, runs, sequence)) for arm in arms} if name else {}
+    more = {arm: _more(over.get(arm), files.get(arm, NOT_READ)) for arm in arms}
+    rows = tuple(_row(arm, pair, verdicts[arm], noise, more[arm]) for arm, pair in pairs.items())
+    rival = Rival(arm=name, baseline=BASELINE, speedup=_over(pairs[name]), floor=noise.overall) if name else None
     base = next((row.numbers for row in rows if row.arm == BASELINE), None)
     best = limit(base.parts) if base else Reading.absent(f"n/a: {BASELINE} failed")
     return Headline(
         rows=rows,
-        same_order=tuple(_row(arm, pair, planned_verdicts[arm], noise) for arm, pair in planned.items()),
+        same_order=tuple(_row(arm, pair, planned_verdicts[arm], noise, more[arm]) for arm, pair in planned.items()),
         noise=noise,
+        rival=rival,
         limit=best,
-        caption=caption(results, sequence, noise, best, differences),
+        caption=caption(results, sequence, noise, best, differences, rival),
     )
 
 
@@ -134,8 +159,8 @@ def _in_plan_order(arms: Sequence[str]) -> list[str]:
     return same if EXACT_REFERENCE in same and len(same) > 1 else []
 
 
-def _row(arm: str, pair: Pair, outcomes: tuple[Outcome, ...], noise: NoiseFloor) -> Row:
-    numbers = None if failures(outcomes) else _numbers(arm, pair, noise)
+def _row(arm: str, pair: Pair, outcomes: tuple[Outcome, ...], noise: NoiseFloor, more: Mapping[str, Any]) -> Row:
+    numbers = None if failures(outcomes) else _numbers(arm, pair, noise, more)
     return Row(arm=arm, label=_label(pair.arm), outcomes=outcomes, numbers=numbers)
 
 
@@ -148,11 +173,25 @@ def _pair(arm: str, baseline: str, runs: dict[str, tuple[Result, ...]], sequence
     )
 
 
+def _over(pair: Pair) -> Reading:
+    """Time of a pair's baseline ÷ the arm's."""
+    failed = failures(judge(pair))
+    if failed:
+        return Reading.absent(f"FAILED: {failed}")
+    return Reading.of(typical_time(_times(pair.baseline)).seconds / typical_time(_times(pair.arm)).seconds)
+
+
+def _more(over: Reading | None, files: Beside) -> dict[str, Any]:
+    """Numbers of an arm that its pair with the baseline does not hold."""
+    over = over or Reading.absent("n/a: no arm ddp")
+    return {"over_rival": over, "late": files.late, "audit_seconds": files.audit}
+
+
 def _label(runs: Sequence[Result]) -> str:
     return " / ".join(sorted({r.cell.label.value for r in runs})) or "n/a"
 
 
-def _numbers(arm: str, pair: Pair, noise: NoiseFloor) -> Numbers:
+def _numbers(arm: str, pair: Pair, noise: NoiseFloor, more: Mapping[str, Any]) -> Numbers:
     own, base = _done(pair.arm), _done(pair.baseline)
     typical, reference = typical_time(_times(pair.arm)), typical_time(_times(pair.baseline))
     parts = mean_breakdown([m.breakdown for m in own])
@@ -172,22 +211,39 @@ def _numbers(arm: str, pair: Pair, noise: NoiseFloor) -> Numbers:
         ssim=Reading.mean([m.quality_final.ssim for m in own], "no run"),
         lpips=Reading.mean([m.lpips.mean for m in own], "no run"),
         **_windows(own[0]),
+        **_audits(own[0]),
+        **more,
         exact=_exact(arm, own, pair),
     )
 
 
 def _windows(first: Measurement) -> dict[str, Any]:
-    """What became of windows and audits; repeats differ in timing only, so the first run speaks for all."""
-    w, closed = first.windows, "no window opened"
-    errors = [audit.error for audit in first.audits]
-    failed = sum(error > AUDIT_LIMIT for error in errors)
+    """What became of windows; repeats differ in timing only, so the first run speaks for all."""
+    w, closed, unknown = first.windows, "no window opened", "no scopes were compared"
     return {
         "opened": Reading.ratio(w.clear + w.partial, w.total, "one step has no window"),
         "waited": _share(w.waited, closed),
         "delayed": _share(w.delayed, closed),
         "written": _share(w.written, closed),
-        "audit_error": _share(max(errors, default=None), "nothing was audited"),
+        "raw": _share(w.raw, unknown),
+        "waw": _share(w.waw, unknown),
+        "war": _share(w.war, unknown),
+    }
+
+
+def _audits(first: Measurement) -> dict[str, Any]:
+    """What audits saw, in the first run as well."""
+    errors = [audit.error for audit in first.audits]
+    failed = sum(error > AUDIT_LIMIT for error in errors)
+    kinds = [(error, kind) for audit in first.audits for kind, error in audit.by_kind.items()]
+    nothing = "nothing was audited"
+    worst, kind = max(kinds, default=(None, f"n/a: {nothing}"))
+    return {
+        "audit_error": _share(max(errors, default=None), nothing),
         "audits": f"{len(errors)}, {failed} failed" if errors else "none",
+        "worst_kind": kind,
+        "kind_error": _share(worst, nothing),
+        "pixel": _share(max((audit.pixel for audit in first.audits), default=None), nothing),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,11 @@ from harness.report.reduction import EXACT_REFERENCE
 from harness.report.summary import BASELINE, Headline, Numbers, Row
 from harness.store.files import write_text
 from harness.store.record import Reading
+from odin.arms import arm as arm_named
 
 FAILED = "FAILED"
 _CSV_FORM = ".12g"  # all digits that a clock has, none that depend on the order of a sum
-NARROWEST = 80  # columns that the widest of the tables needs; rich would cut numbers off
+NARROWEST = 80  # columns that the widest table of arms without switches needs; rich would cut numbers off
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ def _percent(key: str, title: str, of: Callable[[Numbers], Reading]) -> Column:
     return Column(key=f"{key}_share", title=title, of=of, scale=100.0, form="z.1f", unit=" %")
 
 
+WINDOWS = "Overlap windows (shares of the table's rows are means over opened windows)"
 SECTIONS: dict[str, tuple[Column, ...]] = {
     "Throughput": (
         Column(key="speedup", title="speedup", of=lambda n: n.speedup, form=".3f", unit="×"),
@@ -65,7 +67,7 @@ SECTIONS: dict[str, tuple[Column, ...]] = {
         _milliseconds("structural", "struct.", lambda n: n.parts.structural),
         _milliseconds("other", "other", lambda n: n.parts.other),
     ),
-    "Overlap windows (shares of the table's rows are means over opened windows)": (
+    WINDOWS: (
         _percent("opened", "opened", lambda n: n.opened),
         _percent("waited", "waited", lambda n: n.waited),
         _percent("delayed", "delayed", lambda n: n.delayed),
@@ -82,6 +84,51 @@ SECTIONS: dict[str, tuple[Column, ...]] = {
         Column(key="exact", title="exact", of=lambda n: n.exact),
     ),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """A table of those arms only that `has` such numbers, below that of windows; left out where there is none."""
+
+    title: str
+    columns: tuple[Column, ...]
+    has: Callable[[str, Numbers], bool]
+
+
+DETAILS = (
+    Detail(
+        title="Rows in conflict (mean shares of the table's rows over windows whose scopes were compared)",
+        columns=(
+            _percent("waw", "WAW", lambda n: n.waw),
+            _percent("raw", "RAW only", lambda n: n.raw),
+            _percent("war", "WAR", lambda n: n.war),
+        ),
+        has=lambda _, n: n.waw.value is not None,
+    ),
+    Detail(
+        title="Rows read late: half of them, and 95 %, lie below (octaves; norms ÷ active mean, update ÷ lr)",
+        columns=(
+            Column(key="late_rows", title="n rows", of=lambda n: n.late.rows, form=",.0f"),
+            Column(key="late_local_median", title="local 50 %", of=lambda n: n.late.local.median, form=".3g"),
+            Column(key="late_local_p95", title="local 95 %", of=lambda n: n.late.local.high, form=".3g"),
+            Column(key="late_reduced_median", title="reduced 50 %", of=lambda n: n.late.reduced.median, form=".3g"),
+            Column(key="late_reduced_p95", title="reduced 95 %", of=lambda n: n.late.reduced.high, form=".3g"),
+            Column(key="late_update_median", title="update 50 %", of=lambda n: n.late.update.median, form=".3g"),
+            Column(key="late_update_p95", title="update 95 %", of=lambda n: n.late.update.high, form=".3g"),
+        ),
+        has=lambda arm, _: arm_named(arm).histograms,
+    ),
+    Detail(
+        title="Audits (worst of the run; time: recomputing and comparing, mean over ranks and steps)",
+        columns=(
+            Column(key="audit_kind", title="worst kind", of=lambda n: n.worst_kind),
+            _percent("audit_kind_error", "its error", lambda n: n.kind_error),
+            Column(key="audit_pixel", title="pixel (0…1)", of=lambda n: n.pixel, form=".4f"),
+            Column(key="audit_seconds", title="ms/step", of=lambda n: n.audit_seconds, scale=1e3, form=".2f"),
+        ),
+        has=lambda _, n: n.pixel.value is not None,
+    ),
+)
 # What the schedule alone brings: the arms of `Headline.same_order`, ratios against `barrier-planned`.
 SAME_ORDER = "Against barrier-planned: the same views in the same order"
 SAME_ORDER_COLUMNS = (
@@ -92,21 +139,40 @@ SAME_ORDER_COLUMNS = (
     Column(key="psnr_delta_db", title="Δ dB", of=lambda n: n.delta, form="+z.3f"),
     Column(key="exact", title="exact", of=lambda n: n.exact),
 )
+# The headline ratio where the other synchronized baseline is faster than `barrier` (D§6 Arms).
+OVER_RIVAL = Column(key="speedup_over_ddp", title="÷ ddp", of=lambda n: n.over_rival, form=".3f", unit="×")
 LEAD = ("arm", "label")
 
+Block = tuple[str, tuple[Column, ...], tuple[Row, ...]]
 
-def blocks(result: Headline) -> list[tuple[str, tuple[Column, ...], tuple[Row, ...]]]:
+
+def blocks(result: Headline) -> list[Block]:
     """What is printed, in order: title, columns, rows."""
-    found = [(title, columns, result.rows) for title, columns in SECTIONS.items()]
+    found = _against_barrier(result)
     if result.same_order:
         found.insert(1, (SAME_ORDER, SAME_ORDER_COLUMNS, result.same_order))
     return found
 
 
+def _against_barrier(result: Headline) -> list[Block]:
+    found: list[Block] = []
+    for title, columns in SECTIONS.items():
+        leads = not found and result.rival is not None and result.rival.leads
+        found.append((title, (columns[0], OVER_RIVAL, *columns[1:]) if leads else columns, result.rows))
+        if title == WINDOWS:
+            found += _details(result)
+    return found
+
+
+def _details(result: Headline) -> list[Block]:
+    shown = [(d, tuple(r for r in result.rows if r.numbers and d.has(r.arm, r.numbers))) for d in DETAILS]
+    return [(detail.title, detail.columns, rows) for detail, rows in shown if rows]
+
+
 def print_headline(result: Headline, console: Console | None = None) -> None:
     """To a terminal as rich tables, to anything else or a narrow one as plain text, which loses no digit."""
     console = console or Console()
-    if not console.is_terminal or console.width < NARROWEST:
+    if not console.is_terminal or console.width < max(NARROWEST, _width(result)):
         console.file.write(plain_text(result))
         return
     for title, columns, rows in blocks(result):
@@ -123,11 +189,7 @@ def print_headline(result: Headline, console: Console | None = None) -> None:
 
 def plain_text(result: Headline) -> str:
     """Aligned columns, then failures, the reasons of absent numbers and the caption."""
-    texts = []
-    for title, columns, rows in blocks(result):
-        lines = [[*LEAD, *(c.title for c in columns)], *(_cells(row, columns) for row in rows)]
-        width = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-        texts.append("\n".join([title, *("  ".join(_aligned(line, width)).rstrip() for line in lines)]))
+    texts = ["\n".join([title, *_lines(columns, rows)]) for title, columns, rows in blocks(result)]
     return "\n\n".join([*texts, "\n".join(_notes(result))]) + "\n"
 
 
@@ -144,7 +206,7 @@ def markdown(result: Headline) -> str:
 
 def csv_text(result: Headline) -> str:
     """One line per arm and baseline with bare numbers (s, shares, dB); an absent one is its reason."""
-    columns = [column for section in SECTIONS.values() for column in section]
+    columns = list(_every_column())
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*LEAD, "baseline", "status", "reason", *(c.key for c in columns)])
@@ -185,6 +247,29 @@ def _bare(value: float | str | Reading) -> str:
     return value if isinstance(value, str) else format(value, _CSV_FORM)
 
 
+def _every_column() -> Iterator[Column]:
+    """What a table may print, in the order in which it would."""
+    for title, columns in SECTIONS.items():
+        for column in columns:
+            yield column
+            if column.key == "speedup":
+                yield OVER_RIVAL
+        if title == WINDOWS:
+            yield from (column for detail in DETAILS for column in detail.columns)
+
+
+def _lines(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    """A table as aligned text, its head first."""
+    lines = [[*LEAD, *(c.title for c in columns)], *(_cells(row, columns) for row in rows)]
+    width = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+    return ["  ".join(_aligned(line, width)).rstrip() for line in lines]
+
+
+def _width(result: Headline) -> int:
+    """Characters of the widest table as text; rich needs no more."""
+    return max(len(line) for _, columns, rows in blocks(result) for line in _lines(columns, rows))
+
+
 def _aligned(line: Sequence[str], width: Sequence[int]) -> list[str]:
     pairs = enumerate(zip(line, width, strict=True))
     return [text.ljust(w) if k < len(LEAD) else text.rjust(w) for k, (text, w) in pairs]
@@ -209,12 +294,12 @@ def failed_lines(result: Headline) -> list[str]:
 def _reasons(result: Headline) -> list[str]:
     """Why numbers are absent, once per reason and the columns and arms that share it."""
     lacking: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    shown = [(row.arm, row.numbers) for row in result.rows if row.numbers is not None]
-    columns = [column for section in SECTIONS.values() for column in section]
-    for (arm, numbers), column in itertools.product(shown, columns):
-        value = column.of(numbers)
-        reason = value.reason if isinstance(value, Reading) else None
-        if reason:
-            titles, arms = lacking.setdefault(reason, ({}, {}))
-            titles[column.title], arms[arm] = None, None
+    for _, columns, rows in _against_barrier(result):
+        shown = [(row.arm, row.numbers) for row in rows if row.numbers is not None]
+        for (arm, numbers), column in itertools.product(shown, columns):
+            value = column.of(numbers)
+            reason = value.reason if isinstance(value, Reading) else None
+            if reason:
+                titles, arms = lacking.setdefault(reason, ({}, {}))
+                titles[column.title], arms[arm] = None, None
     return [f"{', '.join(titles)}: {reason} ({', '.join(arms)})." for reason, (titles, arms) in lacking.items()]

@@ -106,9 +106,13 @@ def window_counts(windows: list[Window]) -> schema.Windows:
     )
 
 
+LARGEST = 1e30  # error of an audit that a record holds
+
+
 def _audit(a: AuditRecord) -> schema.Audit:
     """Errors are infinite where only the published gradient vanishes; a record holds finite numbers."""
-    return schema.Audit(step=a.step, error=min(a.error, 1e30), by_kind=a.by_kind, pixel=a.pixel)
+    by_kind = {kind: min(error, LARGEST) for kind, error in a.by_kind.items()}
+    return schema.Audit(step=a.step, error=min(a.error, LARGEST), by_kind=by_kind, pixel=a.pixel)
 
 
 def _mean(values: list[float]) -> float | None:
@@ -194,10 +198,7 @@ def measure(
         losses=tuple(step_losses(steps)),
         breakdown=breakdown(timeline, steps),
         windows=window_counts(executed.windows),
-        audits=tuple(
-            schema.Audit(step=a.step, error=min(a.error, 1e30), by_kind=a.by_kind, pixel=a.pixel)
-            for a in executed.audits
-        ),
+        audits=tuple(_audit(a) for a in executed.audits),
         memory=memory,
         retimed_from=None,
         exchange=exchange_of(timeline, steps, shards, executed.redistributions) if shards else None,

@@ -14,9 +14,9 @@ from harness.catalog.manifests import enforce_scene
 from harness.config import Cell, Config, expand
 from harness.progress import Progress
 from harness.report.exchange import exchange_lines
-from harness.report.headline import sequences, write_headline
+from harness.report.headline import headline_of, sequences, write_headline
 from harness.report.reduction import model_differences, reduction_lines
-from harness.report.summary import BASELINE, headline
+from harness.report.summary import BASELINE
 from harness.report.table import print_headline
 from harness.run.collect import describe
 from harness.run.fork_pin import fork_pin
@@ -56,7 +56,7 @@ def _show(store: CellStore, results: Sequence[schema.Result]) -> int:
     if BASELINE not in results[0].cell.sequence:
         return _show_cells(store, results)
     ((name, group),) = sequences(results).items()
-    summary = headline(group, group[0].cell.sequence, model_differences(store, group))
+    summary = headline_of(store, group)
     print_headline(summary)
     for line in exchange_lines(results):
         print(line)

@@ -20,7 +20,7 @@ import torch
 from harness.config import Cell
 from harness.measure.resident import Resident
 from harness.measure.timeline import write_steps, write_timeline, write_trace
-from harness.measure.windows import windows_frame, write_windows
+from harness.measure.windows import delays_frame, waited_seconds, windows_frame, write_windows
 from harness.profiles.calibration import committed_calibration
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record, remeasure
 from harness.run.execute import Executed, render_views
@@ -35,7 +35,7 @@ from harness.run.workload import Workload, compile_kernels, load_workload
 from harness.store.files import copy_file, replacing, write_text
 from harness.store.provenance import collect_provenance, now
 from harness.store.schema import Measurement, Memory, Result
-from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
+from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
 from odin.ledger import RING
@@ -164,10 +164,14 @@ class VirtualWorker:
             write_timeline(made.timeline, folder / TIMELINE)
             write_steps(made.steps, folder / STEPS)
             write_trace(made.timeline, folder / TRACE)
-            write_windows(windows_frame(made.executed[0].windows), folder / WINDOWS)
+            waited = waited_seconds(made.timeline, made.steps)
+            write_windows(windows_frame(made.executed[0].windows, waited), folder / WINDOWS)
+            if made.executed[0].delays:
+                write_windows(delays_frame(made.executed[0].delays), folder / DELAYS)
         elif origin is not None:
-            for name in (TIMELINE, STEPS, TRACE, WINDOWS):
-                copy_file(origin / name, folder / name)
+            for name in (TIMELINE, STEPS, TRACE, WINDOWS, DELAYS):
+                if name != DELAYS or (origin / name).exists():
+                    copy_file(origin / name, folder / name)
         if origin is None:  # also of a repeat: another cell may take it from there
             with replacing(folder / MODEL) as temporary:
                 write_ply(temporary, made.executed[0].recipe.table.moments.p)

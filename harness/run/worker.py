@@ -21,7 +21,7 @@ from harness.measure.timeline import (
     write_timeline,
     write_trace,
 )
-from harness.measure.windows import delays_frame, windows_frame, write_windows
+from harness.measure.windows import delays_frame, waited_seconds, windows_frame, write_windows
 from harness.run.collect import measure, quality_of, rank_steps, rank_timeline, record
 from harness.run.execute import Executed, execute, render_views
 from harness.run.failure import Whereabouts, leave
@@ -228,7 +228,7 @@ class Worker:
         write_timeline(timeline, folder / TIMELINE)
         write_steps(steps, folder / STEPS)
         write_trace(timeline, folder / TRACE)
-        write_windows(windows_frame(executed.windows), folder / WINDOWS)
+        write_windows(windows_frame(executed.windows, waited_seconds(timeline, steps)), folder / WINDOWS)
         if executed.delays:
             write_windows(delays_frame(executed.delays), folder / DELAYS)
         if spec.cell(index).repeat == 0:  # repeats differ in timing only
