@@ -1,7 +1,11 @@
-"""Captions, generated from rows and records: what is drawn, n, seeds, interval, label, commit, what failed."""
+"""Captions, generated from rows and records: what is drawn, n, seeds, interval, label, commit, what failed.
+
+A module may have `remarks(cells)`, sentences that follow its note and depend on the records.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
@@ -13,13 +17,18 @@ from paper_figs.exhibit import Exhibit, Study
 from paper_figs.tidy import number
 
 MOST_STATED = 6  # numbers of the paper that a caption repeats
+MOST_FAILED = 3  # failures that a caption names; of more it gives counts
 
 
-def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:
-    """One sentence or two per line; ends with the commit."""
+def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells, *, whole: bool = False) -> str:
+    """One sentence or two per line; ends with the commit.
+
+    whole: with a FAILED line for every arm of these pairs that has no number, shown or not; the report lists them
+    """
     pairs = used(exhibit, cells)
     lines = [
         f"{exhibit.title}{'' if exhibit.title.endswith('?') else '.'} {exhibit.note}",
+        *getattr(exhibit, "remarks", _nothing)(cells),
         _paper(frame),
         *_data(pairs),
         *_interval(exhibit, frame, pairs),
@@ -27,7 +36,7 @@ def caption(exhibit: Exhibit, frame: pd.DataFrame, cells: Cells) -> str:
         *_stand_in(pairs),
         *_on_device(pairs),
         *_structural(pairs),
-        *_failed(pairs),
+        *_failed(exhibit, frame, pairs, whole=whole),
         f"Commit {', '.join(sorted({c for text in frame['commit'] for c in text.split(', ')}))}.",
     ]
     return "\n".join(lines)
@@ -125,10 +134,37 @@ def _structural(pairs: Sequence[Pair]) -> Iterator[str]:
         )
 
 
-def _failed(pairs: Sequence[Pair]) -> Iterator[str]:
-    for pair in pairs:
-        for line in pair.failures:
-            yield f"FAILED {line}."
+def _failed(exhibit: Exhibit, frame: pd.DataFrame, pairs: Sequence[Pair], *, whole: bool) -> Iterator[str]:
+    """A line each for a few failures of arms that the exhibit shows, else a count per arm; whole: lines for all."""
+    every = [one for pair in pairs for one in _failures(pair)]
+    arms = {*frame["arm"], *getattr(exhibit, "ARMS", ())}
+    shown = [one for one in every if one[0] in arms or one[0].partition(":")[0] in arms]
+    if len(shown) > MOST_FAILED:
+        each = [_count(arm, shown, pairs) for arm in dict.fromkeys(arm for arm, _, _ in shown)]
+        yield f"Failed cells, each named in the report: {'; '.join(each)}."
+    named = every if whole else shown if len(shown) <= MOST_FAILED else []
+    for _, _, text in named:
+        yield f"FAILED {text}."
+
+
+def _failures(pair: Pair) -> Iterator[tuple[str, str, str]]:
+    """Arm, gate and sentence of each arm that has no number."""
+    texts = pair.failures
+    rows = [row for row in pair.headline.rows if row.numbers is None] if texts else []
+    for row, text in zip(rows, texts, strict=True):
+        yield row.arm, row.failure.partition(":")[0], text
+
+
+def _count(arm: str, shown: Sequence[tuple[str, str, str]], pairs: Sequence[Pair]) -> str:
+    """As "quality 12 of 20 (quality band)"; where gates differ, each with its own count."""
+    gates = Counter(gate for name, gate, _ in shown if name == arm)
+    cells = sum(arm in pair.sequence for pair in pairs)
+    why = ", ".join(gate if len(gates) == 1 else f"{gate} {count}" for gate, count in gates.items())
+    return f"{arm} {gates.total()} of {cells} ({why})"
+
+
+def _nothing(cells: Cells) -> Sequence[str]:
+    return ()
 
 
 def _list(values: Sequence[int]) -> str:

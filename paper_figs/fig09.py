@@ -6,15 +6,26 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from paper_figs.cells import Cells, Pair, over_seeds, place, speedups
-from paper_figs.drawing import WIDTH, canvas, dots, in_style, legend_above, ratio_axis
+from paper_figs.drawing import (
+    SPEEDUP,
+    WIDTH,
+    canvas,
+    dots,
+    failed_legend,
+    in_style,
+    legend_above,
+    ratio_axis,
+    without_number,
+)
 from paper_figs.exhibit import Need, Study
 from paper_figs.tidy import Rows, evidence
 
 name = "fig9"
 title = "Fig. 9: Speedup per scene"
 note = (
-    "Marks: an arm's throughput over barrier's on one scene, 3DGS, log axis; dashed: the scene's limit, at which "
-    "nothing would be lost. The paper names Stump as the scene with the lowest gain and states no ratio."
+    "Marks: an arm's speedup over barrier on one scene, 3DGS, log axis; a cross at 1: the arm failed a gate "
+    "there; dashed: the scene's limit, at which nothing would be lost. The paper names Stump as the scene with the "
+    "lowest gain and states no ratio."
 )
 needs: tuple[Need, ...] = (Study(role="matrix"),)
 ARMS = ("throughput", "quality", "quality-random", "predicted", "predicted-random")
@@ -45,12 +56,14 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
     if ratios.empty:
         return None
     scenes = list(ratios.groupby("scene")["value"].mean().sort_values(ascending=False).index)
+    lost = without_number(over_seeds(used(cells)), ARMS)
+    failed = [(group[0].scene, arm) for group, arm in lost if group[0].scene in scenes]
     with canvas(0.42 * len(scenes) + 1.0, width=0.75 * WIDTH) as (figure, (axes,)):
-        dots(axes, ratios, "scene", scenes)
+        dots(axes, ratios, "scene", scenes, arms=ARMS, failed=failed)
         for row in limits.to_dict("records"):
             y = scenes.index(row["scene"])
             axes.plot([row["value"]] * 2, [y - 0.4, y + 0.4], "--", color="0.3", lw=0.9, label="limit")
         ratio_axis(axes.xaxis, axes, [*ratios["value"], *limits["value"]])
-        axes.set_xlabel(f"throughput ÷ barrier ({evidence(rows)})")
-        legend_above(axes)
+        axes.set_xlabel(f"{SPEEDUP} ({evidence(rows)})")
+        legend_above(axes, 3, extra=failed_legend() if failed else None)
         return figure

@@ -4,10 +4,21 @@ no rank waits for."""
 from __future__ import annotations
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from paper_figs.cells import Cells, Pair, over_seeds, place, speedups
-from paper_figs.drawing import arm_style, canvas, dots, in_style, legend_above, ratio_axis
+from paper_figs.drawing import (
+    SPEEDUP,
+    arm_style,
+    canvas,
+    dots,
+    failed_legend,
+    in_style,
+    legend_above,
+    ratio_axis,
+    without_number,
+)
 from paper_figs.exhibit import Need, Study
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows, evidence
@@ -15,14 +26,29 @@ from paper_figs.tidy import Rows, evidence
 name = "fig13"
 title = "Fig. 13: A city on shards, over nodes"
 note = (
-    "Left: throughput over that of the same shards with a barrier, and the limit at which nothing would be lost; "
-    "star: the paper's MatrixCity. Right: share of each transfer that no rank waits for, gradients on their way back "
-    "(publish) and projected rows (observe). predicted-random keeps the barrier's order of views. One region of a "
-    "procedural city, not a full city run (Review 4)."
+    "Left: speedup over the same shards with a barrier, and the limit at which nothing would be lost; star: the "
+    "paper's MatrixCity; a cross at 1: the arm failed a gate. Right: share of a transfer that no rank waits "
+    "for, of gradients on their way back (publish, filled) and of projected rows (observe, open). barrier waits for "
+    "both, quality for publish, and predicted for observe: these are 0 by construction and not drawn. predicted-random "
+    "keeps the barrier's order of views."
 )
 needs: tuple[Need, ...] = (Study(role="city"),)
 ARMS = ("barrier", "quality", "predicted", "predicted-random")
 DEFAULT = "predicted"
+# What an arm waits for, so that none of it can be hidden.
+WAITED = {
+    ("barrier", "hidden_publish"),
+    ("barrier", "hidden_observe"),
+    ("quality", "hidden_publish"),
+    ("predicted", "hidden_observe"),
+    ("predicted-random", "hidden_observe"),
+}
+
+
+def remarks(cells: Cells) -> list[str]:
+    """What a generated city stands for."""
+    generated = not all(pair.real for pair in cells.pairs("city"))
+    return ["One region of a procedural city, not a full city run (Review 4)."] if generated else []
 
 
 def rows(cells: Cells) -> pd.DataFrame:
@@ -63,25 +89,34 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
     ratios, limits = rows[rows["quantity"] == "speedup"], rows[rows["quantity"] == "limit"]
     if ratios.empty:
         return None
-    places = list(dict.fromkeys(ratios["scene"]))
-    hidden = rows[rows["quantity"].isin(["hidden_publish", "hidden_observe"])]
+    groups = sorted(over_seeds(cells.pairs("city")), key=lambda group: group[0].ranks)
+    failed = [(f"W = {group[0].ranks}", arm) for group, arm in without_number(groups, ARMS)]
+    places = list(dict.fromkeys(f"W = {group[0].ranks}" for group in groups))
     with canvas(0.5 * len(places) + 1.3, 2, sharey=True) as (figure, (left, right)):
-        dots(left, ratios, "scene", places)
+        dots(left, ratios, "scene", places, arms=ARMS, failed=failed)
         for row in limits.to_dict("records"):
             y = places.index(row["scene"])
             left.plot([row["value"]] * 2, [y - 0.4, y + 0.4], "--", color="0.3", lw=0.9, label="limit")
         ratio_axis(left.xaxis, left, [*ratios["value"], *limits["value"], *ratios["paper"].dropna()])
-        for row in hidden.to_dict("records"):
-            arm, filled = row["arm"], row["quantity"] == "hidden_publish"
-            at = places.index(row["scene"]) + 0.2 * (ARMS.index(arm) - (len(ARMS) - 1) / 2)
-            style = arm_style(arm)
-            look = {"marker": style["marker"], "mec": style["color"], "mfc": style["color"] if filled else "none"}
-            size, said = 4.5 if filled else 7.5, f"{arm}, {row['quantity'][7:]}"
-            right.plot(100 * row["value"], at, ls="none", ms=size, label=said, **look)
+        _hidden(right, rows, places)
         left.set_yticks(range(len(places)), places)
         kind = evidence(rows)
-        left.set_xlabel(f"throughput ÷ barrier ({kind})")
+        left.set_xlabel(f"{SPEEDUP} ({kind})")
         right.set_xlabel(f"hidden share of a transfer, % ({kind})")
-        legend_above(left, 2)
+        legend_above(left, 2, extra=failed_legend() if failed else None)
         legend_above(right, 2)
         return figure
+
+
+def _hidden(axes: Axes, rows: pd.DataFrame, places: list[str]) -> None:
+    """Shares that an arm does not hold at 0 by its waiting, or that are not 0 all the same."""
+    for row in rows[rows["quantity"].isin(["hidden_publish", "hidden_observe"])].to_dict("records"):
+        arm, filled = row["arm"], row["quantity"] == "hidden_publish"
+        if row["value"] == 0 and (arm, row["quantity"]) in WAITED:
+            continue
+        at = places.index(row["scene"]) + 0.2 * (ARMS.index(arm) - (len(ARMS) - 1) / 2)
+        style = arm_style(arm)
+        look = {"marker": style["marker"], "mec": style["color"], "mfc": style["color"] if filled else "none"}
+        size, said = 5.0 if filled else 6.5, f"{arm}, {row['quantity'][7:]}"
+        axes.plot(100 * row["value"], at, ls="none", ms=size, label=said, **look)
+    axes.set_xlim(min(0, axes.get_xlim()[0]), 102)

@@ -9,10 +9,12 @@ from matplotlib.figure import Figure
 from harness.measure.breakdown import PARTS
 from harness.plan.drawing import colour
 from harness.report.figure import COLOURS
+from harness.report.summary import BASELINE, Numbers
 from harness.store.record import Reading
 from paper_figs.cells import Cells, Pair, place
 from paper_figs.drawing import PAPER_MARK, canvas, in_style, legend_above
 from paper_figs.exhibit import Need, Study
+from paper_figs.matrix import hidden_wait
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows, evidence
 
@@ -20,14 +22,15 @@ name = "fig19"
 title = "Fig. 19: Where a step goes, and what is hidden"
 note = (
     "Left: mean over ranks and steps of one representative 3DGS run. Right: hidden is 1 − lost time ÷ barrier's over "
-    "all steps; hidden-transfer the same of waits for a transfer alone; hideable what the next step's useful time "
-    "could cover. predicted updates its rows in one pass that also corrects what was predicted; all of it counts as "
-    "odin, though it takes the place of barrier's update, which counts as useful. Star: the paper's 82 % of "
-    "critical-path wait."
+    "all steps, Odin's own work counted as lost; hidden-wait the same of waits for a transfer or a slower rank, as the "
+    "paper's 82 % of critical-path wait (star); hidden-transfer and hidden-skew of either alone; hideable is what the "
+    "next step's useful time could cover, structural windows left out, so that more can be hidden. predicted updates "
+    "its rows in one pass that also corrects what was predicted; all of it counts as odin, though it takes the place "
+    "of barrier's update, which counts as useful."
 )
 needs: tuple[Need, ...] = (Study(role="matrix"),)
 ARMS = ("barrier", "throughput", "quality", "predicted")
-SHARES = {"hidden": ("o", 0), "hidden_transfer": ("^", 3), "hidden_skew": ("s", 4)}
+SHARES = {"hidden": ("o", 0), "hidden_wait": ("D", 2), "hidden_transfer": ("^", 3), "hidden_skew": ("s", 4)}
 
 
 def representative(cells: Cells) -> Pair | None:
@@ -44,23 +47,23 @@ def used(cells: Cells) -> list[Pair]:
 
 
 def rows(cells: Cells) -> pd.DataFrame:
-    """part_… of a step (ms), hidden, hidden_transfer, hidden_skew and hideable, per arm."""
+    """part_… of a step (ms), hidden, hidden_wait, hidden_transfer, hidden_skew and hideable, per arm."""
     found, pair = Rows(name), representative(cells)
     if pair is None:
         return found.frame()
-    own = place([pair])
+    own, base = place([pair]), pair.numbers(BASELINE)
     for arm in ARMS:
         numbers = pair.numbers(arm)
-        if numbers is None:
+        if numbers is None or base is None:
             continue
         for part in PARTS:
             found.add(f"part_{part}", 1e3 * getattr(numbers.parts, part), arm=arm, unit="ms", **own)
-        readings: dict[str, Reading] = {"hideable": numbers.parts.hideable}
-        if arm != "barrier":
-            readings = {share: getattr(numbers.against, share) for share in SHARES}
-        for share, reading in readings.items():
-            paper = stated("Fig. 19", "hidden") if (arm, share) == ("throughput", "hidden") else None
-            found.add(share, reading.value, arm=arm, unit="share", paper=paper, **own)
+        if arm == BASELINE:
+            found.add("hideable", numbers.parts.hideable.value, arm=arm, unit="share", **own)
+            continue
+        for share in SHARES:
+            paper = stated("Fig. 19", "hidden") if (arm, share) == ("throughput", "hidden_wait") else None
+            found.add(share, _hidden(share, numbers, base), arm=arm, unit="share", paper=paper, **own)
     return found.frame()
 
 
@@ -72,13 +75,7 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         return None
     with canvas(0.36 * len(arms) + 1.0, 2, sharey=True) as (figure, (left, right)):
         _parts(left, rows, arms)
-        for share, (marker, shade) in SHARES.items():
-            own = rows[rows["quantity"] == share]
-            y = [arms.index(arm) for arm in own["arm"]]
-            right.plot(100 * own["value"], y, marker, ms=5, color=colour(shade), mec="white", mew=0.4,
-                       label=share.replace("_", "-"))  # fmt: skip
-            for row in own[own["paper"].notna()].to_dict("records"):
-                right.plot(100 * row["paper"], arms.index(row["arm"]), **PAPER_MARK, label="paper")
+        _shares(right, rows, arms)
         hideable = rows.loc[rows["quantity"] == "hideable", "value"]
         if len(hideable):
             right.axvline(100 * hideable.iloc[0], color="0.3", lw=0.8, ls="--", label="hideable")
@@ -91,6 +88,24 @@ def draw(cells: Cells, rows: pd.DataFrame) -> Figure | None:
         legend_above(left, 3)
         legend_above(right, 3)
         return figure
+
+
+def _shares(axes: Axes, rows: pd.DataFrame, arms: list[str]) -> None:
+    """A mark per share, below each other so that equal ones can be told apart; the paper's on the line of its own."""
+    for line, (share, (marker, shade)) in enumerate(SHARES.items()):
+        own, offset = rows[rows["quantity"] == share], 0.17 * (line - (len(SHARES) - 1) / 2)
+        y = [arms.index(arm) + offset for arm in own["arm"]]
+        axes.plot(100 * own["value"], y, marker, ms=5, color=colour(shade), mec="white", mew=0.4,
+                  label=share.replace("_", "-"))  # fmt: skip
+        for row in own[own["paper"].notna()].to_dict("records"):
+            axes.plot(100 * row["paper"], arms.index(row["arm"]) + offset, **PAPER_MARK, label="paper")
+
+
+def _hidden(share: str, numbers: Numbers, base: Numbers) -> float | None:
+    if share == "hidden_wait":
+        return hidden_wait(numbers.parts, base.parts)
+    reading: Reading = getattr(numbers.against, share)
+    return reading.value
 
 
 def _parts(axes: Axes, rows: pd.DataFrame, arms: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Relative differences of quality between an arm and `barrier` on the same seed, for Fig. 15 and Review 2."""
+"""Differences of quality between an arm and another, by default `barrier`, on the same seed: Fig. 15, 18, Review 2."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ METRICS = ("psnr", "ssim", "lpips")
 BASELINE = "barrier"
 
 
-def deltas(pair: Pair, arm: str) -> Iterator[tuple[str, float]]:
-    """Metric and (arm − barrier) ÷ barrier, of those that both have."""
-    own, base = pair.run(arm), pair.run(BASELINE)
+def deltas(pair: Pair, arm: str, baseline: str = BASELINE) -> Iterator[tuple[str, float]]:
+    """Metric and (arm − baseline) ÷ baseline, of those that both have."""
+    own, base = pair.run(arm), pair.run(baseline)
     if own is None or base is None:
         return
     for metric in METRICS:

@@ -10,7 +10,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.report.caption import COMPUTED, COMPUTED_MEANS, MEANING
+from harness.report.clocks import clock_lines
 from harness.report.exhibits import INDEX, Shown
+from harness.report.findings import findings
+from harness.report.links import by_construction, fitted, link_line
+from harness.report.tidy import Tidy
 from harness.store.files import write_text
 from harness.store.identity import canonical_json
 from harness.store.schema import Label, Result
@@ -80,6 +84,9 @@ def page(root: Path, results: list[Result], exhibits: list[Shown]) -> str:
     )
     below = sequences(root)
     made = [one for one in exhibits if not one.missing]
+    rows = Tidy(root / "figures", [one.name for one in made])
+    labels = meanings(results, made)
+    links = fitted(r.measurement.link.name for r in results if r.measurement is not None and r.measurement.link)
     return environment.get_template(TEMPLATE).render(
         headline=next((one for one in made if one.verdicts), None),
         made=made,
@@ -88,7 +95,11 @@ def page(root: Path, results: list[Result], exhibits: list[Shown]) -> str:
         captions={one.name: caption_lines(one) for one in made},
         scale=scale_note(root),
         failed=failed_lines(made, results, below),
-        labels=meanings(results, made),
+        labels=labels,
+        found=findings(rows),
+        clocks=clock_lines(rows, [label for label, _ in labels]),
+        construction=by_construction(links) if links else "",
+        links=[(link.name, link_line(link)) for link in links],
         origins=origins(results),
         traces=traces(root, results),
         more_traces=max(0, sum(r.measurement is not None for r in results) - MOST_TRACES),

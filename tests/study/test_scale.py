@@ -20,8 +20,6 @@ from paper_figs.registry import EXHIBITS
 from tests.study.studies import plan, record
 
 MOST_MINUTES = {"smoke": 20.0, "laptop": 360.0}
-# Shards and the gate do not run on a GPU yet.
-WITHOUT = {"paper": {"city", "scaling", "tau"}}
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +32,6 @@ def test_every_need_of_an_exhibit_has_a_part(name: str) -> None:
     scale = load_scale(name)
     parts = {part.name.partition(".")[0]: part for part in scale.parts}
     for need in {need for exhibit in EXHIBITS for need in exhibit.needs}:
-        if need.part() in WITHOUT.get(name, set()):
-            continue
         part = parts[need.part()]
         assert bool(part.study) == isinstance(need, Study) and bool(part.benchmark) == isinstance(need, Table)
     assert sum(part.minutes or 0 for part in scale.parts) <= MOST_MINUTES.get(name, float("inf"))
