@@ -23,6 +23,7 @@ from odin.model.actions import (
     Wait,
     Write,
 )
+from odin.model.audits import Audits
 from odin.model.facts import Facts, gather
 from odin.model.invariants import BrokenError, Invariant, Need, Op
 from odin.model.reads import Reads
@@ -45,7 +46,8 @@ class _Checker:
 
     def __init__(self, facts: Facts, rank: int) -> None:
         self._slots, self._updates = Slots(facts.scenario), Updates(facts)
-        self._reads = Reads(facts, rank, self._updates)
+        self._audits = Audits(facts, rank)
+        self._reads = Reads(facts, rank, self._updates, self._audits)
         self._launched = -1
 
     def run(self, program: Sequence[Action]) -> tuple[Op, ...]:
@@ -69,12 +71,16 @@ class _Checker:
         """Follow an action; what it relies on. Raises BrokenError."""
         match action:
             case Read():
+                self._audits.read(action)
                 self._reads.read(action)
+            case Wait():
+                self._audits.wait(action)
             case Write():
                 self._slots.write(action)
             case Launch():
                 self._slots.launch(action)
             case Publish():
+                self._audits.publish(action.published)
                 self._reads.publish(action.published)
                 self._updates.require_published(action.published, Invariant.ORDER, "when its step is published")
             case Inspect():

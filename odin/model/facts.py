@@ -1,7 +1,7 @@
 """What the programs of all ranks say together: scopes, gradients, and which rows may be read late.
 
-The last is a plain reference of the gate (D§6 Throughput gate), written on sets: a row is read late only if its
-evidence is known and at most τ times the mean over the active rows of the step before.
+Which rows those are is a plain reference of the gate (D§6 Throughput gate), written on sets: a row is read late only if
+its evidence is known and at most τ times the mean over the active rows of the step before.
 
 Legend: steps A → B.
 """
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odin.arms import Evidence, Waits
+from odin.arms import AUDIT_LIMIT, Evidence, Waits
 from odin.model.actions import Action, Read, Write
 from odin.model.scenario import Scenario
 
@@ -25,16 +25,18 @@ Visit = tuple[int, int]  # step, view
 class Facts:
     """Of all ranks.
 
-    scopes:    step → rows that any view of it projects
-    gradients: (step, rank) → row → size of the rank's gradient
-    views:     (step, view) → rows that the view projects
-    active:    (step, view) → rows that it has a gradient at
-    owners:    (step, view) → ranks that compute it
+    scopes:     step → rows that any view of it projects
+    gradients:  (step, rank) → row → size of the rank's gradient
+    recomputed: the same of an audit, only where there was one
+    views:      (step, view) → rows that the view projects
+    active:     (step, view) → rows that it has a gradient at
+    owners:     (step, view) → ranks that compute it
     """
 
     scenario: Scenario
     scopes: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     gradients: dict[tuple[int, int], dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
+    recomputed: dict[tuple[int, int], dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     views: dict[Visit, frozenset[int]] = field(default_factory=dict)
     active: dict[Visit, frozenset[int]] = field(default_factory=dict)
     owners: dict[Visit, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -59,6 +61,15 @@ class Facts:
     def local_norms(self, step: int, rank: int) -> Norms:
         """Norm of the rank's own gradient at each row, divided by the views of its unit."""
         return {row: size / self.scenario.views_per_unit for row, size in self.gradients[step, rank].items()}
+
+    def audit_fails(self, step: int) -> bool:
+        """Whether the step was audited and its gradient is further from the recomputed one than is allowed."""
+        wrong = truth = 0.0
+        for rank in range(self.scenario.ranks):
+            read, published = self.gradients.get((step, rank), {}), self.recomputed.get((step, rank), {})
+            wrong += sum((read.get(row, 0.0) - published.get(row, 0.0)) ** 2 for row in {*read, *published})
+            truth += sum(size**2 for size in published.values())
+        return any(at == step for at, _ in self.recomputed) and wrong > AUDIT_LIMIT**2 * truth
 
     def may_be_late(self, step: int, rank: int, opened: Norms, now: Norms) -> frozenset[int]:
         """Rows whose update of A = step the rank may skip in B.
@@ -95,7 +106,7 @@ def gather(scenario: Scenario, programs: Sequence[Sequence[Action]]) -> Facts:
 def _gather(facts: Facts, rank: int, program: Iterable[Action]) -> None:
     projected: dict[int, list[int]] = defaultdict(list)
     gradients: dict[int, int] = defaultdict(int)  # step → views whose gradient is complete
-    slots: dict[int, int] = {}  # the one that an audit recomputes into does not count
+    slots: dict[int, int] = {}  # of the step itself; an audit recomputes into the other one
     for action in program:
         step = action.step
         if isinstance(action, Read):
@@ -103,13 +114,19 @@ def _gather(facts: Facts, rank: int, program: Iterable[Action]) -> None:
             facts.owners[step, action.view].add(rank)
             facts.scopes[step].update(action.rows)
             facts.views.setdefault((step, action.view), frozenset(action.rows))
-        if isinstance(action, Write) and action.group == 0 and slots.setdefault(step, action.slot) == action.slot:
+        if isinstance(action, Write) and action.group == 0:
+            if slots.setdefault(step, action.slot) != action.slot:
+                _add(facts.recomputed[step, rank], action)
+                continue
             view = projected[step][gradients[step]]
             gradients[step] += 1
-            mine = facts.gradients[step, rank]
-            for row, size in zip(action.rows, action.sizes, strict=True):
-                mine[row] = mine.get(row, 0.0) + size
+            _add(facts.gradients[step, rank], action)
             facts.active[step, view] = frozenset(r for r, s in zip(action.rows, action.sizes, strict=True) if s > 0)
+
+
+def _add(sizes: dict[int, float], write: Write) -> None:
+    for row, size in zip(write.rows, write.sizes, strict=True):
+        sizes[row] = sizes.get(row, 0.0) + size
 
 
 def _mean(norms: Iterable[float]) -> float:

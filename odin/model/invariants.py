@@ -18,6 +18,8 @@ class Invariant(Enum):
     ORDER = "every update of a row is applied exactly once, in the order of steps"
     ARRIVED = "a gradient is used only when its sum has arrived"
     SLOT = "a slot is written only by its step, before the gradient leaves, and reused only after publication"
+    AUDIT = "a step is audited when it is due, and no other is"
+    FALLBACK = "from a failed audit to the next structural event reads are waited for, and no longer"
     FLUSHED = "nothing is pending at a structural event and at the end"
     UNITS = "every view of a step is computed by one rank"
     COLLECTIVES = "all ranks launch the same collectives in the same order"

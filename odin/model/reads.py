@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from odin.arms import Waits
 from odin.model.actions import Element, Read, column_name
+from odin.model.audits import Audits
 from odin.model.facts import Facts
 from odin.model.invariants import BrokenError, Invariant
 from odin.model.updates import Updates
@@ -15,8 +16,9 @@ from odin.model.updates import Updates
 class Reads:
     """Follows reads, and what is known about rows when they are decided on. Methods raise BrokenError."""
 
-    def __init__(self, facts: Facts, rank: int, updates: Updates) -> None:
+    def __init__(self, facts: Facts, rank: int, updates: Updates, audits: Audits) -> None:
         self._facts, self._rank, self._scenario, self._updates = facts, rank, facts.scenario, updates
+        self._audits = audits
         self._norms: dict[int, float] = {}  # of each row at its last publication
         self._active: dict[int, frozenset[int]] = {}  # view → rows with a gradient at its last published visit
         self._opened: dict[int, tuple[dict[int, float], dict[int, frozenset[int]]]] = {}  # both, as a step was opened
@@ -53,21 +55,35 @@ class Reads:
             raise BrokenError(Invariant.PENDING_READ, state)
         if done < due - 1:
             raise BrokenError(Invariant.LATE_READ, state)
+        if step in self._audits.fallen:
+            raise BrokenError(Invariant.FALLBACK, f"{state}, although an audit has failed")
         self._late.setdefault(step, set()).add(row)
         self._require_lawful(step, row)
 
     def _require_lawful(self, step: int, row: int) -> None:
         """B = step reads a row of A late."""
-        before = self._facts.step_of(self._scenario.updates(step))
+        facts, before = self._facts, self._facts.step_of(self._scenario.updates(step))
         norms, active = self._opened[before]
-        if row not in self._facts.may_be_late(before, self._rank, norms, self._norms):
+        passing = facts.may_be_late(before, self._rank, norms, self._norms)
+        if row not in passing:
             raise BrokenError(Invariant.GATE, f"row {row} is read late, but its norm does not pass the gate")
         late = self._late[step]
-        if len(late) > self._facts.most_late(step):
-            rows = len(self._facts.scopes[step])
+        if len(late) > facts.most_late(step):
+            rows = len(facts.scopes[step])
             raise BrokenError(Invariant.GATE, f"{len(late)} of {rows} rows are read late, more than ρ allows")
-        if self._scenario.policy.waits is Waits.LITERAL and self._writes(step, row, active):
-            raise BrokenError(Invariant.GATE, f"row {row} is read late, but step {step} also writes it")
+        if self._scenario.policy.waits is Waits.LITERAL:
+            if self._writes(step, row, active):
+                raise BrokenError(Invariant.GATE, f"row {row} is read late, but step {step} also writes it")
+            written = facts.scopes[before] & facts.scopes[step]
+            self._require_all(step, {r for r in written if not self._writes(step, r, active)}, passing)
+
+    def _require_all(self, step: int, only_read: set[int], passing: frozenset[int]) -> None:
+        """`paper-literal` reads rows late that B does not write, and those only together."""
+        if len(only_read) > self._facts.most_late(step):
+            rows = len(self._facts.scopes[step])
+            raise BrokenError(Invariant.GATE, f"{len(only_read)} of {rows} rows are only read, more than ρ allows")
+        if failing := sorted(only_read - passing):
+            raise BrokenError(Invariant.GATE, f"rows are read late, but row {failing[0]} does not pass the gate")
 
     def _writes(self, step: int, row: int, active: dict[int, frozenset[int]]) -> bool:
         """Whether a view of the step wrote the row at its last visit; one without a visit may write its scope."""

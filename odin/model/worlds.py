@@ -51,6 +51,25 @@ def of_size(arm: str, count: int, seed: int, *, ranks: int, unit: int, steps: in
         yield _world(rng, arm, ranks=ranks, unit=unit, steps=steps, rows=rows)
 
 
+def only_read(*sizes: int, others: int = 0, arm: str = "paper-literal:tau=1") -> Scenario:
+    """A world whose last step reads the rows of these gradients, without the last one, and is not known to write them:
+    view 0 comes to them only after its only visit. View 1 writes them all, right before and once earlier.
+
+    others: number of rows that only view 0 touches
+    """
+    most = len(sizes) - 1
+    return Scenario(
+        arm=arm,
+        units=(((0, 1),), ((1, 2),), ((1, 2),), ((0, 2),)),
+        appears=(
+            (*[3] * most, NEVER, *[0] * others),
+            (*[0] * (most + 1), *[NEVER] * others),
+            (NEVER,) * (most + 1 + others),
+        ),
+        gradients=((*sizes, *[1] * others),) * 3,
+    )
+
+
 def _world(rng: random.Random, arm: str, *, ranks: int, unit: int, steps: int, rows: int) -> Scenario:
     batch = ranks * unit
     views = rng.choice([batch, batch + 2, batch * steps])

@@ -6,7 +6,7 @@ The bugs of PUBLIC are also seeded into real training, by `python -m tests.mutan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,16 +14,19 @@ import pytest
 import torch
 
 from odin import audit
-from odin.bitmap import row_ids
+from odin.bitmap import row_ids, union
 from odin.dispatch import Dispatcher
 from odin.evidence import Gate
 from odin.hazards import NONE, classify
 from odin.ledger import Ledger
-from odin.model import Invariant
+from odin.model import Invariant, Scenario
+from odin.model.worlds import of_size, only_read
+from odin.plan import Plan
 from odin.points import CLOSE, COLOURS
 from odin.publication import (
     AllOrNonePublication,
     ChunkedPublication,
+    GatedPublication,
     LiteralPublication,
     PredictedPublication,
     Publication,
@@ -37,21 +40,32 @@ from odin.publication.layout import REST, Classes, lay_out
 from odin.segments import Block, SegmentSpec, two_buckets
 
 Patch = pytest.MonkeyPatch
+Size = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeededBug:
     """What is decided wrongly, and which invariant that breaks, in which arm, in worlds of which size (ranks, views per
-    unit, steps, rows)."""
+    unit, steps, rows), or in which world where random ones hardly come to it."""
 
     name: str
     arm: str
     breaks: Invariant
     seed: Callable[[Patch], None]
-    size: tuple[int, int, int, int]
+    size: Size
+    world: Scenario | None
+
+    def worlds(self, count: int) -> Iterable[Scenario]:
+        """Where to look for it."""
+        if self.world is not None:
+            return [replace(self.world, arm=self.arm)]
+        ranks, unit, steps, rows = self.size
+        return of_size(self.arm, count, seed=0, ranks=ranks, unit=unit, steps=steps, rows=rows)
 
 
 BUGS: list[SeededBug] = []
+
+
 PUBLIC = ("no hazard check", "colours not awaited", "inflation off", "three slots")
 
 
@@ -60,9 +74,9 @@ def seed(name: str, patch: Patch) -> None:
     next(bug for bug in BUGS if bug.name == name).seed(patch)
 
 
-def bug(name: str, arm: str, breaks: Invariant, size: tuple[int, int, int, int]) -> Callable:
+def bug(name: str, arm: str, breaks: Invariant, size: Size = (1, 1, 1, 1), world: Scenario | None = None) -> Callable:
     def enter(seeding: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        BUGS.append(SeededBug(name=name, arm=arm, breaks=breaks, seed=seeding, size=size))
+        BUGS.append(SeededBug(name=name, arm=arm, breaks=breaks, seed=seeding, size=size, world=world))
         return seeding
 
     return enter
@@ -248,6 +262,40 @@ def _(patch: Patch) -> None:
     patch.setattr(LiteralPublication, "write_scopes", lambda self, step: np.zeros_like(self._scopes[step]))
 
 
+@bug(
+    "paper-literal delays the rows that pass although one fails",
+    "paper-literal:tau=1",
+    Invariant.GATE,
+    world=only_read(1, 9, 1),
+)
+def _(patch: Patch) -> None:
+    passing = lambda self, step, _: GatedPublication.delayable(self, step, _only_read(self, step))  # noqa: E731
+    patch.setattr(LiteralPublication, "delayable", passing)
+
+
+@bug(
+    "paper-literal takes out the largest norms until ρ holds",
+    "paper-literal:tau=0.8",
+    Invariant.GATE,
+    world=only_read(1, 1, 9),
+)
+def _(patch: Patch) -> None:
+    def held(self: LiteralPublication, step: int, _: object) -> object:
+        arm, rows = self.arm, _only_read(self, step)
+        self.arm = replace(arm, rho=False)
+        passing = GatedPublication.delayable(self, step, rows)
+        self.arm = arm
+        return GatedPublication.delayable(self, step, rows) if len(passing) == len(rows) else rows[:0]
+
+    patch.setattr(LiteralPublication, "delayable", held)
+
+
+def _only_read(publication: LiteralPublication, step: int) -> np.ndarray:
+    """C_RAW⁺ of the window after a step."""
+    written, read = publication._written[step], publication._written[step + 1]
+    return row_ids(written & read & ~union(publication.write_scopes(step + 1)), len(publication.recipe.table))
+
+
 # Publication and the ledger -------------------------------------------------------------------------------
 
 
@@ -314,7 +362,7 @@ def _(patch: Patch) -> None:
     patch.setattr(Publication, "blocked", lambda self, step: step == self.plan.steps - 1)
 
 
-# Audits and dispatch --------------------------------------------------------------------------------------
+# Audits, what follows from them, and dispatch -------------------------------------------------------------
 
 
 @bug("an audited step is sent before it is audited", "predicted:audit=1", Invariant.ARRIVED, size=(1, 1, 2, 1))
@@ -327,7 +375,7 @@ def _(patch: Patch) -> None:
     patch.setattr(Ledger, "slot", lambda self, step: self._slots[step % self.ring])
 
 
-@bug("each rank decides on its own error", "predicted:audit=1", Invariant.COLLECTIVES, size=(2, 1, 3, 1))
+@bug("each rank decides on its own error", "quality:audit=1", Invariant.COLLECTIVES, size=(2, 1, 3, 1))
 def _(patch: Patch) -> None:
     agree = audit.agree
 
@@ -337,6 +385,36 @@ def _(patch: Patch) -> None:
         return replace(agree(*given), error=float(np.sqrt(wrong / truth)) if truth else 0.0)
 
     patch.setattr(audit, "agree", alone)
+
+
+@bug("what cannot be audited is not made up for", "predicted:audit=2", Invariant.AUDIT, size=(1, 1, 4, 1))
+def _(patch: Patch) -> None:
+    def first_of_each(every: int, plan: Plan, drops: Callable[[int], bool]) -> frozenset[int]:
+        return audit.audited_steps(every, replace(plan, blocking=np.zeros_like(plan.blocking)), drops)
+
+    patch.setattr(base, "audited_steps", first_of_each)
+
+
+@bug("a failed audit changes nothing", "predicted:audit=3", Invariant.FALLBACK, size=(1, 1, 6, 1))
+def _(patch: Patch) -> None:
+    patch.setattr(Publication, "following", lambda self, step: self)
+
+
+@bug("no structural event ends what a failed audit began", "predicted:audit=2", Invariant.FALLBACK, size=(1, 1, 6, 1))
+def _(patch: Patch) -> None:
+    following = Publication.following
+    stay = lambda self, step: self if self.home is not None else following(self, step)  # noqa: E731
+    patch.setattr(Publication, "following", stay)
+
+
+@bug("a checkpoint ends what a failed audit began", "predicted:audit=1", Invariant.FALLBACK, size=(1, 2, 5, 2))
+def _(patch: Patch) -> None:
+    following = Publication.following
+
+    def too_soon(self: Publication, step: int) -> Publication:
+        return self.home if self.home is not None and self.blocked(step) else following(self, step)
+
+    patch.setattr(Publication, "following", too_soon)
 
 
 @bug("each rank dispatches by what it has measured itself", "predicted:audit=0", Invariant.UNITS, size=(2, 1, 5, 2))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, product
 
 import pytest
 
@@ -16,7 +16,7 @@ from odin.model.actions import Action, Agree, Apply, Clear, Finish, Launch, Rest
 from odin.model.explore import Explorer
 from odin.model.facts import Facts
 from odin.model.invariants import Need, Op
-from odin.model.worlds import every_pattern, of_size, sampled
+from odin.model.worlds import every_pattern, of_size, only_read, sampled
 from tests.odin.seeded_bugs import BUGS, SeededBug, seed
 
 EXACT = [
@@ -58,6 +58,25 @@ def test_sampled_worlds_keep_the_invariants(sample: str) -> None:
     assert visit(sampled(*SAMPLES[sample], seed=1)) >= 100_000
 
 
+@pytest.mark.parametrize(("tau", "others"), [(1.0, 0), (0.8, 0), (0.8, 1), (0.5, 2)])
+def test_paper_literal_delays_all_rows_that_are_only_read_or_none(
+    tau: float, others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of the 2 + others rows that the last step reads; random worlds hardly ever have more than one."""
+    arm = f"paper-literal:tau={tau}"
+    worlds = {sizes: only_read(*sizes, others=others, arm=arm) for sizes in product((1, 2, 9), repeat=3)}
+    visit(worlds.values())
+    monkeypatch.setattr(Facts, "may_be_late", lambda *_: frozenset())
+    late = {sizes for sizes, world in worlds.items() if explore(world).violation is not None}
+    assert late == {s for s in worlds if tau * (2 + others) >= 2 and max(s[:2]) <= tau * sum(s) / 3}
+
+
+@pytest.mark.parametrize("name", ["predicted:audit=2", "hogwild:audit=1"])
+def test_worlds_that_return_to_their_arm_keep_the_invariants(name: str) -> None:
+    """They have to be long: an audit fails, reads are waited for, an event ends it, and a window opens."""
+    visit(of_size(name, 60, seed=4, ranks=1, unit=1, steps=7, rows=2))
+
+
 def test_sampled_worlds_do_everything() -> None:
     """What is never done is never checked. The first worlds of each sample are enough to see it all."""
     wanted = {
@@ -85,18 +104,11 @@ def deeds(action: Action) -> set[str]:
     return set()
 
 
-# View 0 comes to row 0 only after its last visit, so the last step reads it but is not known to write it.
-LITERAL = Scenario(
-    arm="paper-literal:tau=1",
-    units=(((0, 1),), ((1, 2),), ((1, 2),), ((0, 3),)),
-    appears=((3, NEVER), (0, NEVER), (NEVER, 0), (NEVER, NEVER)),
-)
-
-
 @pytest.mark.parametrize("name", [*GATED, *LATE])
 def test_rows_are_read_late_where_an_arm_allows_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Facts, "may_be_late", lambda *_: frozenset())
-    worlds = [LITERAL] if name == LITERAL.arm else of_size(name, 100, seed=3, ranks=2, unit=1, steps=4, rows=4)
+    world = only_read(1, 1)
+    worlds = [world] if name == world.arm else of_size(name, 100, seed=3, ranks=2, unit=1, steps=4, rows=4)
     violations = (explore(world).violation for world in worlds)
     assert any(violation and violation.fault.invariant is Invariant.GATE for violation in violations)
 
@@ -163,9 +175,7 @@ def test_what_relies_on_the_link_being_fast_is_found() -> None:
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
 def test_a_seeded_bug_is_found(bug: SeededBug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.seed(monkeypatch)
-    ranks, unit, steps, rows = bug.size
-    worlds = of_size(bug.arm, 1000, seed=0, ranks=ranks, unit=unit, steps=steps, rows=rows)
-    violation = next(found for world in worlds if (found := explore(world).violation) is not None)
+    violation = next(found for world in bug.worlds(1000) if (found := explore(world).violation) is not None)
     print(f"\n{bug.name}\n{violation}")
     assert violation.fault.invariant is bug.breaks
     monkeypatch.undo()
@@ -208,9 +218,8 @@ def test_ranks_that_cut_differently_say_different_things(monkeypatch: pytest.Mon
     """What the runtime compares before the first segment leaves does see the bug that the model finds at the launch."""
     bug = next(bug for bug in BUGS if bug.name == "each rank has a budget of its own")
     bug.seed(monkeypatch)
-    ranks, unit, steps, rows = bug.size
     found = 0
-    for world in of_size(bug.arm, 100, seed=0, ranks=ranks, unit=unit, steps=steps, rows=rows):
+    for world in bug.worlds(100):
         programs = record(world)
         digests = [tuple(a.digest for a in program if isinstance(a, Agree)) for program in programs]
         violated = explore(world, programs).violation is not None
