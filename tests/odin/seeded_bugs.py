@@ -387,12 +387,21 @@ def _(patch: Patch) -> None:
     patch.setattr(audit, "agree", alone)
 
 
-@bug("what cannot be audited is not made up for", "predicted:audit=2", Invariant.AUDIT, size=(1, 1, 4, 1))
+@bug(
+    "a step behind a blocking window is taken for one to audit", "predicted:audit=2", Invariant.AUDIT, size=(1, 1, 4, 1)
+)
 def _(patch: Patch) -> None:
-    def first_of_each(every: int, plan: Plan, drops: Callable[[int], bool]) -> frozenset[int]:
+    def taken(every: int, plan: Plan, drops: Callable[[int], bool]) -> frozenset[int]:
         return audit.audited_steps(every, replace(plan, blocking=np.zeros_like(plan.blocking)), drops)
 
-    patch.setattr(base, "audited_steps", first_of_each)
+    patch.setattr(base, "audited_steps", taken)
+
+
+@bug("a densifying step is taken for one to audit", "predicted:audit=3", Invariant.AUDIT, size=(1, 1, 6, 1))
+def _(patch: Patch) -> None:
+    patch.setattr(
+        base, "audited_steps", lambda every, plan, drops: audit.audited_steps(every, plan, lambda step: False)
+    )
 
 
 @bug("a failed audit changes nothing", "predicted:audit=3", Invariant.FALLBACK, size=(1, 1, 6, 1))
