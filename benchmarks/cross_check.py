@@ -33,7 +33,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.waiting_rules import NONE, Against, Line, csv_text, heading, model_beside, table
+from benchmarks.waiting_model import model_beside
+from benchmarks.waiting_rules import NONE, Against, Line, csv_text, heading, table
 from harness.config import Config, load
 from harness.config.convert import build
 from harness.config.keys import groups

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import waiting_rules
-from benchmarks.waiting_rules import RULES, Line, lines, model_of, model_speedup, rule_of, table
+from benchmarks.waiting_model import RULES, model_of, model_speedup, rule_of
+from benchmarks.waiting_rules import Line, lines, table
 from harness.report.summary import headline
 from harness.store.schema import Audit, Result
 from harness.store.store import CellStore
