@@ -19,12 +19,14 @@ class Budget:
     view_seconds:     seconds of a view's work that do not grow with its rows (pixels, fragments, launches); without
                       them a table that has grown seems to leave the link more time than it does
     colour_window:    seconds of a view's projection backward per row in its scope; colours leave during it
+    colour_seconds:   seconds of a view's projection backward that do not grow with its rows
     """
 
     bytes_per_second: float = math.inf
     unit_seconds: float = 0.0
     view_seconds: float = 0.0
     colour_window: float = 0.0
+    colour_seconds: float = 0.0
 
     def early_rows(self, rows_in_unit: float, views: int, carried_bytes: int, row_bytes: int) -> int | None:
         """Rows that reach the other side before a step's last view is done, if they leave after its first view.
@@ -47,4 +49,5 @@ class Budget:
         """Rows whose colours travel while the last view's projection goes backward; None: no limit is known."""
         if not math.isfinite(self.bytes_per_second):
             return None
-        return int(self.colour_window * rows_in_view * self.bytes_per_second / colour_bytes)
+        window = self.colour_window * rows_in_view + self.colour_seconds
+        return int(window * self.bytes_per_second / colour_bytes)

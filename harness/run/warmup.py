@@ -44,7 +44,7 @@ class Calibration:
     """What the warm-up fixed for all arms of a pair.
 
     stretch: padding factor s; link: before stretching; compute: nominal barrier step, seconds
-    unit_seconds, view_seconds, colour_window: see `odin.budget.Budget`, before stretching
+    unit_seconds, view_seconds, colour_window, colour_seconds: see `odin.budget.Budget`, before stretching
     slowdown: of compute during a transfer, on the virtual clock (D§7, `overlap_slowdown`)
     """
 
@@ -55,6 +55,7 @@ class Calibration:
     unit_seconds: float = 0.0
     view_seconds: float = 0.0
     colour_window: float = 0.0
+    colour_seconds: float = 0.0
     slowdown: float = 1.0
 
     def budget(self, ranks: int) -> Budget:
@@ -66,7 +67,7 @@ class Calibration:
         return Budget(bytes_per_second=rate, **self._work())
 
     def _work(self) -> dict[str, float]:
-        names = ("unit_seconds", "view_seconds", "colour_window")
+        names = ("unit_seconds", "view_seconds", "colour_window", "colour_seconds")
         return {name: getattr(self, name) for name in names}
 
     def keeper(self, transport: VirtualTransport) -> NominalKeeper:
@@ -100,6 +101,7 @@ class Calibration:
             unit_seconds=data["unit_seconds"],
             view_seconds=data.get("view_seconds", 0.0),
             colour_window=data["colour_window"],
+            colour_seconds=data.get("colour_seconds", 0.0),
             slowdown=data["slowdown"],
             link=kind(**link) if link["beta"] is not None else Link(name=link["name"]),
         )
@@ -169,7 +171,7 @@ def calibrate(workload: Workload, per_rank: list[dict[str, tuple[list[Entry], li
 
 def work_of_a_unit(profile: Profile, timelines: list[list[Entry]]) -> dict[str, float]:
     """What a Budget needs of a profile: nominal seconds of a unit per row that it projects, of a view whatever its
-    rows, and of the projection backward per row. timelines: of a barrier section, per rank.
+    rows, and of the projection backward in both parts. timelines: of a barrier section, per rank.
 
     Rows and bin entries grow with the table, which densification makes several times larger; pixels, the fragments that
     fill them and what a phase costs in itself do not.
@@ -183,11 +185,16 @@ def work_of_a_unit(profile: Profile, timelines: list[list[Entry]]) -> dict[str, 
         grows = Work(rows=entry.work.rows, entries=entry.work.entries)
         return profile.price(entry.name, grows) - profile.price(entry.name, Work())
 
-    total, grown = sum(profile.price(e.name, e.work) for e in phases), sum(map(growing, phases))
+    def parts(entries: list[Entry]) -> tuple[float, float]:
+        grown, total = sum(map(growing, entries)), sum(profile.price(e.name, e.work) for e in entries)
+        return grown / rows, (total - grown) / max(len(views), 1)
+
+    (unit_seconds, view_seconds), (colour_window, colour_seconds) = parts(phases), parts(backward)
     return {
-        "unit_seconds": grown / rows,
-        "view_seconds": (total - grown) / max(len(views), 1),
-        "colour_window": sum(map(growing, backward)) / rows,
+        "unit_seconds": unit_seconds,
+        "view_seconds": view_seconds,
+        "colour_window": colour_window,
+        "colour_seconds": colour_seconds,
     }
 
 

@@ -48,6 +48,10 @@ def test_nothing_is_early_in_a_unit_of_one_view() -> None:
 def test_colours_travel_during_the_projection_backward() -> None:
     assert KNOWN.colour_rows(50, 8) == 31  # 0.25 s · 1,000 bytes/s / 8 bytes = 31.25
     assert KNOWN.colour_rows(0, 8) == 0
+    # A tenth of a second more that does not grow with rows: 0.35 s, and 0.1 s of an empty view.
+    slow = Budget(bytes_per_second=1000.0, colour_window=0.005, colour_seconds=0.1)
+    assert slow.colour_rows(50, 8) == 43
+    assert slow.colour_rows(0, 8) == 12
 
 
 def test_a_link_without_time_for_anything() -> None:
