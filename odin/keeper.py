@@ -82,6 +82,7 @@ class Keeper:
         self.entries: list[Entry] = []
         self.step = 0
         self.points: list[int] = []
+        self.joins: list[int] = []  # where in `entries` each collective was joined, in their order; of nominal clocks
         self.late_steps: set[int] = set()
         self.late_causes: Counter[str] = Counter()  # how often, by what was late
         # Of `begin` and of every `now`, where they are known only after `resolve`; else empty.
@@ -95,6 +96,7 @@ class Keeper:
         self.forgotten += len(self.entries)
         self.entries.clear()
         self.points.clear()
+        self.joins.clear()
 
     def begin(self) -> float:
         """Start the cell's clock and return its origin."""
@@ -182,6 +184,7 @@ class NominalKeeper(Keeper):
 
     def join(self) -> float:
         """The moment at which this rank nominally joins the collective that it is about to launch."""
+        self.joins.append(len(self.entries))
         return self._deadline
 
     def wait(self, handle: Handle, name: str) -> Arrival:

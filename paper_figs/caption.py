@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from harness.report.caption import COMPUTED, COMPUTED_MEANS, MEANING, STRUCTURAL_LIMIT
+from harness.report.clocks import JITTERED
 from harness.store.schema import Label
 from paper_figs.cells import ON_DEVICE, Cells, Pair
 from paper_figs.exhibit import Exhibit, Study
@@ -93,10 +94,13 @@ def _interval(exhibit: Exhibit, frame: pd.DataFrame, pairs: Sequence[Pair]) -> I
         return
     means = frame["quantity"].str.startswith("mean_") | frame["scene"].str.startswith("mean of")
     means |= frame["quantity"].str.startswith("hidden") & (frame["scene"] == "") & (frame["pipeline"] == "")
-    if frame.loc[~means, "low"].notna().any():
+    jittered = frame["quantity"] == JITTERED
+    if frame.loc[~means & ~jittered, "low"].notna().any():
         yield "Brackets: Student's 95 % interval over seeds (of ratios: on logarithms)."
     if frame.loc[means, "low"].notna().any():
         yield "Brackets of a mean over places: the smallest and the largest place."
+    if frame.loc[jittered, "low"].notna().any():
+        yield "Brackets of a mean where phases vary: the smallest and the largest re-timing."
 
 
 def _labels(frame: pd.DataFrame) -> Iterator[str]:

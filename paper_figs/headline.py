@@ -16,7 +16,7 @@ from paper_figs.borrowed import add_admission, add_city, add_memory, add_plans, 
 from paper_figs.cells import Cells, Pair, source
 from paper_figs.drawing import PAPER_MARK, SPEEDUP, WIDTH, arm_style, canvas, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
-from paper_figs.matrix import ARMS, add_hidden, add_limits, add_speedups, ratios
+from paper_figs.matrix import ARMS, add_hidden, add_jitter, add_limits, add_speedups, ratios
 from paper_figs.matrix_quality import add_audits, add_bits, add_quality
 from paper_figs.tidy import Rows, evidence
 from paper_figs.verdict import verdicts
@@ -51,6 +51,7 @@ def rows(cells: Cells) -> pd.DataFrame:
     its own repeats, of timed cells."""
     found, matrix = Rows(name), cells.pairs("matrix")
     add_speedups(found, cells)
+    add_jitter(found, matrix)
     add_limits(found, matrix)
     add_hidden(found, matrix)
     add_quality(found, matrix)

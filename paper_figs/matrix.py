@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, geometric_mean
 
 from harness.measure.breakdown import NOTHING, Breakdown
+from harness.report.clocks import JITTERED
 from harness.report.summary import BASELINE, Numbers
 from odin.arms import arm as arm_named
 from paper_figs.cells import Cells, Pair, over_seeds, source
@@ -101,6 +102,16 @@ def add_speedups(found: Rows, cells: Cells) -> None:
         pairs = [pair for pair in cells.pairs("slowdown") if _slowdown(pair) == slowdown]
         _count(found, f"cells_slowdown_{slowdown:g}", pairs)
         _means(found, pairs, f"mean_speedup_slowdown_{slowdown:g}")
+
+
+def add_jitter(found: Rows, matrix: Sequence[Pair]) -> None:
+    """speedup_jittered: as mean_speedup, where phases vary; low and high are the smallest and the largest re-timing."""
+    for arm in ARMS:
+        known = [one.jittered for pair in matrix if (one := pair.numbers(arm)) is not None]
+        if known and all(known):
+            means = [fmean(draw) for draw in zip(*known, strict=True)]
+            found.add(JITTERED, fmean(means), low=min(means), high=max(means), n=len(means), arm=arm, unit="ratio",
+                      **source(matrix))  # fmt: skip
 
 
 def add_limits(found: Rows, matrix: Sequence[Pair]) -> None:

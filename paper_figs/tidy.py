@@ -17,7 +17,8 @@ from odin.errors import InputError
 #   scene, pipeline, arm  empty where the number is of all of them, or of none
 #   value      in `unit`; shares are 0…1
 #   low, high  of a number of one place: Student's 95 % interval over seeds; of a mean over places (quantity `mean_…`,
-#              or scene "mean of …"): the smallest and the largest place. NaN where there is none
+#              or scene "mean of …"): the smallest and the largest place; of speedup_jittered: the smallest and the
+#              largest re-timing, n of them. NaN where there is none
 #   paper      the paper's number for it; NaN where it states none
 #   label      kinds of evidence, joined by " / "
 #   n          pairs, places or repetitions behind the value

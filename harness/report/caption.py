@@ -51,6 +51,7 @@ def caption(
         *reduction_lines(results, differences),
         *_label(results, measurement),
         *_repeats(sequence, len(done), noise),
+        *_jitter([m for _, m in done]),
         *([rival.says] if rival else []),
         *_retimed(done),
         f"Limit (baseline step ÷ mean useful time of its busiest rank): {best.text('.2f', unit='×')}.",
@@ -111,12 +112,21 @@ def _repeats(sequence: Sequence[str], done: int, noise: NoiseFloor) -> Iterator[
 
 
 def _retimed(done: Sequence[tuple[Result, Measurement]]) -> Iterator[str]:
-    """Cells of the virtual engine that were not trained; its prices have no jitter, so repeats are deterministic."""
+    """Cells of the virtual engine that were not trained; its prices have no spread, so repeats are deterministic."""
     timed = [f"{r.cell.arm} #{r.cell.repeat + 1}" for r, m in done if m.retimed_from is not None]
     if timed:
         yield (
             f"Not trained, but timed from a cell that trains the same bits (repeats are deterministic): "
             f"{', '.join(timed)}."
+        )
+
+
+def _jitter(done: Sequence[Measurement]) -> Iterator[str]:
+    found = {(m.jitter.sigma, len(m.jitter.step_seconds)) for m in done if m.jitter is not None}
+    for sigma, draws in sorted(found):
+        yield (
+            f"Re-timed {draws} times with every phase varying by {100 * sigma:g} % (lognormal, independent, the same "
+            "work alike in every arm; assumed: the sources of prices name no spread)."
         )
 
 

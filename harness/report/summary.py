@@ -41,6 +41,7 @@ class Numbers(Record):
     worst_kind, kind_error: the kind of parameter whose own error in an audited step is largest, and that error
     pixel:    largest change of a pixel's channel that an audit saw, 0…1
     audit_seconds: what audits took, s per step
+    jittered: baseline time ÷ the arm's in each re-timing with phases that vary (`harness.jitter`); () without any
     exact:    final state equal to that of waiting with the same views in the same order: "yes", "no", "baseline",
               "reference", "native sums" (not compared), or why not judged
     """
@@ -73,6 +74,7 @@ class Numbers(Record):
     kind_error: Reading
     pixel: Reading
     audit_seconds: Reading
+    jittered: tuple[float, ...]
     exact: str
 
 
@@ -213,8 +215,17 @@ def _numbers(arm: str, pair: Pair, noise: NoiseFloor, more: Mapping[str, Any]) -
         **_windows(own[0]),
         **_audits(own[0]),
         **more,
+        jittered=_jittered(own[0], base[0]),
         exact=_exact(arm, own, pair),
     )
+
+
+def _jittered(arm: Measurement, base: Measurement) -> tuple[float, ...]:
+    """Draw by draw: the same draw varies the same work alike in both cells."""
+    ours, theirs = arm.jitter, base.jitter
+    if ours is None or theirs is None or ours.sigma != theirs.sigma:
+        return ()
+    return tuple(b / a for a, b in zip(ours.step_seconds, theirs.step_seconds, strict=False))
 
 
 def _windows(first: Measurement) -> dict[str, Any]:

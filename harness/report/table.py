@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from rich.console import Console
 from rich.table import Table
@@ -45,6 +46,10 @@ def _milliseconds(key: str, title: str, of: Callable[[Numbers], float]) -> Colum
 
 def _percent(key: str, title: str, of: Callable[[Numbers], Reading]) -> Column:
     return Column(key=f"{key}_share", title=title, of=of, scale=100.0, form="z.1f", unit=" %")
+
+
+def _jittered(numbers: Numbers, of: Callable[[Sequence[float]], float]) -> Reading:
+    return Reading.of(of(numbers.jittered)) if numbers.jittered else Reading.absent("n/a: not re-timed")
 
 
 WINDOWS = "Overlap windows (shares of the table's rows are means over opened windows)"
@@ -96,6 +101,15 @@ class Detail:
 
 
 DETAILS = (
+    Detail(
+        title="Speedup where every phase varies (re-timings; the caption says by how much)",
+        columns=(
+            Column(key="jittered_mean", title="mean", of=lambda n: _jittered(n, fmean), form=".3f", unit="×"),
+            Column(key="jittered_low", title="smallest", of=lambda n: _jittered(n, min), form=".3f", unit="×"),
+            Column(key="jittered_high", title="largest", of=lambda n: _jittered(n, max), form=".3f", unit="×"),
+        ),
+        has=lambda _, n: bool(n.jittered),
+    ),
     Detail(
         title="Rows in conflict (mean shares of the table's rows over windows whose scopes were compared)",
         columns=(

@@ -202,6 +202,7 @@ def measure(
         memory=memory,
         retimed_from=None,
         exchange=exchange_of(timeline, steps, shards, executed.redistributions) if shards else None,
+        jitter=None,
     )
 
 
@@ -226,6 +227,7 @@ def remeasure(
         "windows": window_counts(executed.windows),
         "retimed_from": source.cell_id,
         "memory": None,
+        "jitter": None,
     }
     return schema.Measurement.model_validate(trained.model_copy(update=changes).model_dump())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +34,7 @@ class Executed:
     """A finished cell as one rank saw it. Times are seconds since the ranks started together.
 
     payload: bytes of gradient this rank put into collectives, per step
+    joins:   where in `entries` each collective was joined, in their order; of a nominal clock
     shard:   most that this owner held, where primitives are sharded; `recipe` is then the whole model
     redistributions: how rows moved between owners
     """
@@ -51,6 +52,7 @@ class Executed:
     points: list[int]
     origin: float
     initial_rows: int
+    joins: list[int] = field(default_factory=list)
     shard: Memory | None = None
     redistributions: tuple[Redistribution, ...] = ()
 
@@ -100,6 +102,7 @@ def execute(
         late_steps=keeper.late_steps,
         late_causes=keeper.late_causes,
         points=keeper.points,
+        joins=keeper.joins,
         origin=runtime.records[0].start,
         initial_rows=initial,
     )
@@ -114,7 +117,7 @@ def _execute_sharded(
     runtime = mixed_runtime(arm)(recipe, plan, arm, exchanging, keeper)
     transport.barrier()
     runtime.run(on_step=on_step)
-    entries, points = list(keeper.entries), list(keeper.points)
+    entries, points, joins = list(keeper.entries), list(keeper.points), list(keeper.joins)
     whole = recipe.whole(Owners(exchanging, keeper, recipe.device))
     require_finite_rows(whole.table.values(), plan.steps - 1)
     return Executed(
@@ -129,6 +132,7 @@ def _execute_sharded(
         late_steps=keeper.late_steps,
         late_causes=keeper.late_causes,
         points=points,
+        joins=joins,
         origin=runtime.records[0].start,
         initial_rows=initial,
         shard=runtime.peak,

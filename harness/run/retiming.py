@@ -2,7 +2,7 @@
 
 Exact arms that follow one plan train the same values; they differ in when things happen, and that is what re-timing
 computes from a recorded trajectory (`odin.replay`). Where an arm waits for everything, nothing but the plan enters its
-timeline, and a repeat of an arm has the timeline of its first run, since prices have no jitter: these are copies.
+timeline, and a repeat of an arm has the timeline of its first run, since prices have no spread: these are copies.
 """
 
 from __future__ import annotations

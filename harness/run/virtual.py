@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from harness.config import Cell
+from harness.jitter import jitter_of
 from harness.measure.resident import Resident
 from harness.measure.timeline import write_steps, write_timeline, write_trace
 from harness.measure.windows import delays_frame, waited_seconds, windows_frame, write_windows
@@ -34,8 +35,9 @@ from harness.run.warmup import Calibration, calibrate, sections, warm_up
 from harness.run.workload import Workload, compile_kernels, load_workload
 from harness.store.files import copy_file, replacing, write_text
 from harness.store.provenance import collect_provenance, now
-from harness.store.schema import Measurement, Memory, Result
+from harness.store.schema import Jitter, Measurement, Memory, Result
 from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
+from odin.arms import Arm
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
 from odin.ledger import RING
@@ -138,14 +140,17 @@ class VirtualWorker:
             memory=None if first.shard else ranks_memory(resident, first.recipe.table, plan.ranks),
             shards=[e.shard for e in executed if e.shard is not None],
         )
+        measurement = measurement.model_copy(update=_jitter(arm, executed, calibration))
         return _Made(measurement=measurement, executed=executed, timeline=timeline, steps=steps)
 
     def _retimed(self, job: Job, cell: Cell, plan: Plan, calibration: Calibration, source: Result) -> _Made:
         assert job.source is not None
         setting = self._setting(job.index, plan, calibration) | {"trajectories": self._trajectories[job.source]}
-        executed = retime(self.workload, arm_named(cell.arm), calibration.link, **setting)
+        arm = arm_named(cell.arm)
+        executed = retime(self.workload, arm, calibration.link, **setting)
         timeline, steps = _frames(executed)
         measurement = remeasure(source, executed[0], timeline, steps)
+        measurement = measurement.model_copy(update=_jitter(arm, executed, calibration))
         return _Made(measurement=measurement, executed=executed, timeline=timeline, steps=steps)
 
     def _setting(self, index: int, plan: Plan, calibration: Calibration) -> dict[str, Any]:
@@ -194,6 +199,13 @@ def _frames(executed: list[Executed]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Timeline and steps of all ranks."""
     timeline = pd.concat([rank_timeline(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
     return timeline, pd.concat([rank_steps(e, rank) for rank, e in enumerate(executed)], ignore_index=True)
+
+
+def _jitter(arm: Arm, executed: list[Executed], calibration: Calibration) -> dict[str, Jitter | None]:
+    """The field of a measurement that says how far its time moves."""
+    entries, joins = [e.entries for e in executed], [e.joins for e in executed]
+    price, steps = calibration.profile.price, executed[0].plan.steps
+    return {"jitter": jitter_of(arm, entries, joins, price=price, slowdown=calibration.slowdown, steps=steps)}
 
 
 def ranks_memory(resident: Resident, table: ParameterTable, ranks: int) -> Memory | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -151,6 +151,17 @@ class Memory(Record):
     rank_bytes: Count
 
 
+class Jitter(Record):
+    """A virtual cell re-timed with phases that do not take exactly what they cost; nothing was trained for it.
+
+    sigma:        relative standard deviation of every phase, assumed
+    step_seconds: mean step of each re-timing, s; the k-th of two cells of a pair vary the same work alike
+    """
+
+    sigma: Annotated[float, Field(gt=0)]
+    step_seconds: Annotated[tuple[Seconds, ...], Field(min_length=1)]
+
+
 class Measurement(Record):
     """What a finished cell measured. S steps.
 
@@ -170,6 +181,7 @@ class Measurement(Record):
     retimed_from:           the cell that was trained, where this one trains the same bits and was only timed
     memory:                 of a virtual cell that was trained, where the system tells
     exchange:               of a cell whose primitives are sharded by owner
+    jitter:                 of a virtual cell, where its timeline tells it
     """
 
     plan_digest: Text
@@ -196,6 +208,7 @@ class Measurement(Record):
     retimed_from: Text | None
     memory: Memory | None
     exchange: Exchange | None
+    jitter: Jitter | None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -230,6 +243,14 @@ class Result(Record):
     cell: Cell
     measurement: Measurement | None
     provenance: Provenance
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_code(cls, data: Any) -> Any:
+        """Records in files from before a cell was re-timed say nothing of it."""
+        if isinstance(data, dict) and isinstance(said := data.get("measurement"), dict):
+            return data | {"measurement": {"jitter": None, **said}}
+        return data
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -15,7 +15,7 @@ from harness.measure.timeline import write_steps, write_timeline
 from harness.store.exchange import Exchange, Transfer
 from harness.store.identity import NONE, code_version, workload_id
 from harness.store.record import Reading
-from harness.store.schema import Label, Link, Measurement, Primitives, Result, Seeds, Windows
+from harness.store.schema import Jitter, Label, Link, Measurement, Primitives, Result, Seeds, Windows
 from harness.store.store import STEPS, TIMELINE, CellStore
 from harness.study.command import plan_study
 from harness.study.plan import PlannedPair, StudyPlan
@@ -131,6 +131,7 @@ def measurement(settings: dict, arm: str) -> Measurement:
         final_digest=(bits_of(arm) if exact else hashlib.sha256(arm.encode()).hexdigest()[:2]) * 32,
         primitives=Primitives(initial=1350, final=1350), quality_final=Quality.of(views),
         quality_initial=samples.quality(12.0), step_times=(parts.step,) * steps, losses=(0.3,) * steps, breakdown=parts,
+        jitter=Jitter(sigma=0.05, step_seconds=(parts.step * 1.02, parts.step * 1.01)),
         windows=windows(arm, steps), exchange=exchange(parts) if settings["pipeline"]["name"] == "grendel" else None,
     )  # fmt: skip
 

@@ -213,6 +213,17 @@ def test_the_limit_without_skew_is_of_the_exposed_share(cells: Cells) -> None:
     assert found["mean_limit_no_skew"] <= found["mean_limit"]
 
 
+def test_means_under_jitter_are_of_every_draw(cells: Cells) -> None:
+    """In these records both draws vary all cells alike, so the mean under jitter is the mean without."""
+    from paper_figs import headline
+
+    found = headline.rows(cells)
+    jittered, plain = (found[found["quantity"] == q].set_index("arm") for q in ("speedup_jittered", "mean_speedup"))
+    assert list(jittered.index) == list(plain.index) and (jittered["n"] == 2).all()
+    assert jittered["value"].to_numpy() == pytest.approx(plain["value"].to_numpy())
+    assert (jittered["low"] <= jittered["value"]).all() and (jittered["high"] >= jittered["value"]).all()
+
+
 def test_the_headline_says_what_was_aimed_at(cells: Cells) -> None:
     from paper_figs import headline
 

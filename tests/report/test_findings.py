@@ -32,6 +32,10 @@ ROWS = {
         "headline,hidden,,,throughput,0.57,,,,share,virtual,6,0123456789ab\n"
         "headline,noise_floor,rooms,3DGS,,0.004,,,,share,padded,2,0123456789ab\n"
     ),
+    "jittered": (
+        "headline,speedup_jittered,,,quality,1.29,1.28,1.31,,ratio,virtual,16,0123456789ab\n"
+        "headline,speedup_jittered,,,predicted,1.4,,,,ratio,virtual,16,0123456789ab\n"
+    ),
     "fig18": "fig18,effect,bonsai,3DGS,without-SAS,1.15,,,,ratio,virtual,1,0123456789ab\n",
 }
 
@@ -70,6 +74,9 @@ def test_without_rows_nothing_is_said(tmp_path: Path) -> None:
 def test_clocks(tmp_path: Path) -> None:
     own = rows(tmp_path)
     assert DETERMINISTIC in clock_lines(own, ["virtual"]) and "deterministic" in DETERMINISTIC
+    (*_, jitter, floor) = clock_lines(own, ["virtual"])
+    assert "varied by 5 % (assumed" in jitter
+    assert "16 re-timings: quality 1.290× (1.280 to 1.310), predicted 1.400×." in jitter
     (floor,) = clock_lines(own, ["padded"])
     assert "0.4 % on rooms (3DGS)" in floor and "(padded)" in floor
     assert clock_lines(Tidy(tmp_path, []), ["padded"]) == []

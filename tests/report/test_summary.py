@@ -6,7 +6,8 @@ import pytest
 
 from harness.report.summary import BASELINE, Headline, Numbers, headline
 from harness.report.summary import SEQUENCE as SHIPPED
-from harness.store.schema import Result
+from harness.report.table import plain_text
+from harness.store.schema import Jitter, Result
 from odin.errors import InputError
 from tests.store.samples import ARMS, SEQUENCE, cell, measurement, provenance, result, sequence
 
@@ -41,6 +42,25 @@ def test_the_numbers_of_an_arm() -> None:
     assert summary.limit.value == pytest.approx(1.5)
     assert summary.noise.overall.value == pytest.approx(0.004)
     assert numbers(summary, "barrier").speedup == 1.0
+
+
+def test_ratios_under_jitter_are_draw_by_draw() -> None:
+    """Both cells of a draw vary alike, so the ratio is taken before the mean; cells without re-timings have none."""
+    times = {"barrier": (0.3, 0.33), "quality": (0.24, 0.22), "barrier-planned": (0.3,)}
+
+    def with_times(arm: str, sigma: float = 0.05) -> Result:
+        jitter = Jitter(sigma=sigma, step_seconds=times[arm]) if arm in times else None
+        return Result.done(cell(arm, 0, sequence=ARMS), measurement(arm, jitter=jitter), provenance())
+
+    summary = headline([with_times(arm) for arm in ARMS], ARMS)
+    assert numbers(summary, "quality").jittered == pytest.approx((1.25, 1.5))
+    assert numbers(summary, "predicted").jittered == ()
+    text = plain_text(summary)
+    assert "Speedup where every phase varies" in text and "varying by 5 % (lognormal" in summary.caption
+    line = next(line for line in text[text.index("every phase varies") :].splitlines() if line.startswith("quality "))
+    assert line.split()[-3:] == ["1.375×", "1.250×", "1.500×"]
+    other = headline([with_times(arm, 0.1 if arm == "quality" else 0.05) for arm in ARMS], ARMS)
+    assert numbers(other, "quality").jittered == ()
 
 
 def test_exactness_is_equality_with_the_planned_barrier() -> None:

@@ -81,6 +81,7 @@ def measurement(
         "retimed_from": None,
         "memory": None,
         "exchange": None,
+        "jitter": None,
     }
     return Measurement(**(values | changes))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime
 from typing import Any
@@ -169,3 +170,14 @@ def test_this_machine_has_a_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
     assert collect_provenance(started=now()).slurm == Slurm(job="17", nodes="n[1-2]", tasks="unknown")
+
+
+def test_a_record_of_earlier_code_has_not_been_retimed() -> None:
+    """Files that were written before cells were re-timed are read; in a file of today's form nothing else may lack."""
+    written = json.loads(result().model_dump_json())
+    assert written["measurement"].pop("jitter") is None
+    read = Result.model_validate_json(json.dumps(written))
+    assert read == result() and read.measurement.jitter is None
+    del written["measurement"]["memory"]
+    with pytest.raises(ValidationError, match="memory"):
+        Result.model_validate_json(json.dumps(written))
