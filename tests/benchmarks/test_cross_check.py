@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks import cross_check
+from benchmarks import cross_check, replaying
 from benchmarks.cross_check import REPLAYED
 from harness.config import Cell, load
 from harness.measure.profile import Profile
@@ -95,7 +95,7 @@ def test_a_recording_is_replayed_to_the_last_digit(tmp_path: Path, steps: int) -
 def test_on_the_recorded_link_a_replay_is_the_cross_check(tmp_path: Path) -> None:
     recorded(tmp_path, "quality")
     store, result = _only(tmp_path)
-    parts = cross_check.replay(store, result, 8, None, cross_check.solved_link("exposed-295"))
+    parts = replaying.replay(store, result, 8, None, replaying.solved_link("exposed-295"))
     check = cross_check.check(store, result, 8, None)
     assert 1e3 * parts.step == pytest.approx(check.replayed_ms, rel=1e-12)
     assert check.replayed_ms == pytest.approx(check.recorded_ms)
@@ -109,7 +109,7 @@ def test_a_replay_on_another_link_is_what_a_run_there_would_be(tmp_path: Path, n
     (other, there), (store, here) = _only(tmp_path / "there"), _only(tmp_path / "here")
     assert (_segments(other, there) != _segments(store, here)) is (arm(name).waits in (Waits.URGENT, Waits.GATED))
     assert here.measurement is not None and there.measurement is not None
-    replayed = cross_check.replay(store, here, 100, None, cross_check.solved_link("exposed-229"))
+    replayed = replaying.replay(store, here, 100, None, replaying.solved_link("exposed-229"))
     wanted = there.measurement.breakdown
     assert replayed.step == pytest.approx(wanted.step, rel=1e-9)
     assert replayed.transfer == pytest.approx(wanted.transfer, rel=1e-6, abs=1e-9)
@@ -146,25 +146,25 @@ def test_arms_are_replayed_on_another_link_beside_its_barrier(
 @pytest.mark.parametrize("name", ["none", "cluster", "exposed-230"])
 def test_a_link_without_an_exposed_share_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="Links that are: exposed-229, exposed-295, exposed-323"):
-        cross_check.solved_link(name)
+        replaying.solved_link(name)
 
 
 def test_units_assigned_by_measured_times_are_not_replayed_elsewhere(tmp_path: Path) -> None:
     recorded(tmp_path, "predicted:dispatch=time")
     store, result = _only(tmp_path)
     with pytest.raises(InputError, match="by measured times"):
-        cross_check.replay(store, result, 8, None, cross_check.solved_link("exposed-229"))
+        replaying.replay(store, result, 8, None, replaying.solved_link("exposed-229"))
 
 
 def test_a_rank_is_late_as_recorded_even_where_it_has_nothing_to_wait_for() -> None:
-    keeper = cross_check.ReplayingKeeper(deque([(0, "overrun", 0.5), (0, "project", 1.0)]), 1)
+    keeper = replaying.ReplayingKeeper(deque([(0, "overrun", 0.5), (0, "project", 1.0)]), 1)
     with keeper.phase(Phase.PROJECT):
         pass
     assert [(e.name, e.start, e.end) for e in keeper.entries] == [("overrun", 0.0, 0.5), ("project", 0.5, 1.5)]
 
 
 def test_a_recording_of_another_program_is_refused() -> None:
-    keeper = cross_check.ReplayingKeeper(deque([(0, "bin", 1.0)]), 1)
+    keeper = replaying.ReplayingKeeper(deque([(0, "bin", 1.0)]), 1)
     with pytest.raises(InputError, match="bin of step 0 where this code does project"), keeper.phase(Phase.PROJECT):
         pass
 
@@ -186,9 +186,9 @@ def test_what_is_done_between_phases_counts_in_a_shaped_record() -> None:
     ]
     frame = pd.DataFrame([dict(zip(("step", "kind", "name", "start", "end"), row, strict=True)) for row in rows])
     timeline = pd.concat([frame.assign(rank=1), frame.assign(rank=0, end=frame["end"] + 1)], ignore_index=True)
-    shaped = cross_check.recorded_phases(timeline, 1, gaps=True)
+    shaped = replaying.recorded_phases(timeline, 1, gaps=True)
     assert list(shaped) == [(0, "cull", 1.0), (0, "project", 1.25), (0, "update", 1.0)]
-    padded = cross_check.recorded_phases(timeline, 1, gaps=False)
+    padded = replaying.recorded_phases(timeline, 1, gaps=False)
     assert list(padded) == [(0, "cull", 1.0), (0, "project", 0.5), (0, "update", 0.5)]
 
 
