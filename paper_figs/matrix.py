@@ -108,7 +108,7 @@ def add_jitter(found: Rows, matrix: Sequence[Pair]) -> None:
     """speedup_jittered: as mean_speedup, where phases vary; low and high are the smallest and the largest re-timing."""
     for arm in ARMS:
         known = [one.jittered for pair in matrix if (one := pair.numbers(arm)) is not None]
-        if known and all(known):
+        if known and all(known) and len({len(draws) for draws in known}) == 1:
             means = [fmean(draw) for draw in zip(*known, strict=True)]
             found.add(JITTERED, fmean(means), low=min(means), high=max(means), n=len(means), arm=arm, unit="ratio",
                       **source(matrix))  # fmt: skip

@@ -12,10 +12,9 @@ from math import nan
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from harness.jitter.program import JOIN, PHASE, Program
-
-_TWO_PI = 2.0 * np.pi
 
 
 def jittered(program: Program, slowdown: float, sigma: float, draw: int) -> float:
@@ -31,24 +30,15 @@ def jittered(program: Program, slowdown: float, sigma: float, draw: int) -> floa
 
 def factors(key: NDArray[np.uint64], sigma: float, draw: int) -> NDArray[np.float64]:
     """What each phase takes ÷ what it costs, float64 [I], all above 0."""
-    return np.exp(sigma * _normal(key, np.uint64(draw)) - 0.5 * sigma * sigma)
+    return np.exp(sigma * ndtri(_uniform(key, draw)) - 0.5 * sigma * sigma)
 
 
-@njit(cache=True, nogil=True)
-def _normal(key: NDArray, draw: np.uint64) -> NDArray:
-    """Standard normal numbers that depend on key and draw alone: two rounds of splitmix64, then Box and Muller."""
-    made = np.empty(key.shape[0], np.float64)
-    for i in range(key.shape[0]):
-        state = key[i] + (draw + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        u = np.empty(2, np.float64)
-        for k in range(2):
-            state += np.uint64(0x9E3779B97F4A7C15)
-            z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            state = z ^ (z >> np.uint64(31))
-            u[k] = (float(state >> np.uint64(11)) + 0.5) / 9007199254740992.0
-        made[i] = np.sqrt(-2.0 * np.log(u[0])) * np.cos(_TWO_PI * u[1])
-    return made
+def _uniform(key: NDArray[np.uint64], draw: int) -> NDArray[np.float64]:
+    """Numbers from 0 to 1, without these two, that depend on key and draw alone: the finalizer of splitmix64."""
+    z = key + np.uint64((draw + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(12)).astype(np.float64) / 2.0**52 + 2.0**-53
 
 
 @njit(cache=True, nogil=True)

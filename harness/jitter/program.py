@@ -29,7 +29,7 @@ class Program:
 
     kind:     int8 [I], PHASE, JOIN or WAIT
     value:    float64 [I], nominal seconds of a phase, else the number of a collective
-    key:      uint64 [I], equal for the same work of the same rank in every arm: its step, name and how manieth it is
+    key:      uint64 [I], equal for the same work of the same rank in every arm: step, name, and which of these
     first:    int64 [W + 1]
     transfer: float64 [C], seconds that each collective occupies the link, in link order
     """

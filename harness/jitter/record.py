@@ -25,9 +25,10 @@ def jitter_of(
     steps: int,
 ) -> Jitter | None:
     """A virtual cell re-timed `DRAWS` times; None where re-timing cannot say what would have happened: an arm that
-    hands out views by the clock, or a timeline that does not tell its program."""
+    hands out views by the clock, a timeline that does not tell its program, or one that takes no time. A cell that is
+    trained is never lost for this."""
     program = None if arm.dispatch is Dispatch.TIME else program_of(entries, joins, price)
     if program is None:
         return None
     seconds = tuple(jittered(program, slowdown, SIGMA, draw) / steps for draw in range(DRAWS))
-    return Jitter(sigma=SIGMA, step_seconds=seconds)
+    return Jitter(sigma=SIGMA, step_seconds=seconds) if all(s > 0 for s in seconds) else None

@@ -112,6 +112,8 @@ def test_what_a_record_says(workload: Workload) -> None:
     assert made is not None and made.sigma == SIGMA and len(set(made.step_seconds)) == DRAWS
     assert all(0.9 < 9 * seconds / wall(executed) < 1.1 for seconds in made.step_seconds)
     assert jitter_of(arm("quality:dispatch=time"), entries, joins, steps=9, **how) is None
+    stuck = [[0] * len(one) for one in joins[:-1]] + [[len(entries[-1])] * len(joins[-1])]
+    assert jitter_of(arm("quality"), entries, stuck, steps=9, **how) is None
     assert program_of(entries, [one[:-1] for one in joins], price) is None
 
 
