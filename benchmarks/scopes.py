@@ -39,7 +39,7 @@ from pipelines.camera import Camera
 from pipelines.columns import GEOMETRY
 from pipelines.reference.morton import morton_order
 from pipelines.render.cull import cull_packed
-from pipelines.render.cull_kernels import BLOCK, bound_block, fill_balls, judge_box
+from pipelines.render.cull_kernels import BLOCK, BOXES, bound_block, fill_balls, judge_box
 from pipelines.render.vectors import ROW
 from pipelines.render.view import load_view, pack_camera
 
@@ -98,10 +98,10 @@ def make_cameras(views: int) -> list[Camera]:
 @njit(**{**ROW, "cache": False})
 def tested_blocks(geometry: NDArray, level: NDArray, zero: NDArray, views: NDArray) -> int:
     """Pairs of block and view whose rows have to be tested one by one."""
-    balls, tested = np.zeros(5 * BLOCK), 0
+    balls, boxes, tested = np.zeros(5 * BLOCK), np.zeros(BOXES), 0
     for first in range(0, geometry.shape[0], BLOCK):
         fill_balls(geometry, level, zero, zero, first, balls)
-        middle, half, reach, scale2 = bound_block(balls)
+        middle, half, reach, scale2 = bound_block(balls, boxes)
         for v in range(views.shape[0]):
             some, every = judge_box(middle, half, reach, scale2, load_view(views[v]))
             tested += some and not every

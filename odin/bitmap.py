@@ -9,6 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from odin.dense import dense
+
 WORD = 64
 
 _U = np.uint64
@@ -42,7 +44,7 @@ def unpack(bits: NDArray[np.uint64], rows: int) -> NDArray[np.bool_]:
 def row_ids(bits: NDArray[np.uint64], rows: int) -> NDArray[np.int32]:
     """Ids of the rows of a set (uint64 [K]), int32, ascending. Raises ValueError if K does not fit."""
     _require_fit(bits, rows)
-    return _row_ids(np.require(bits, np.uint64, ["C", "W"]))
+    return _row_ids(dense(bits, np.uint64))
 
 
 def union(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -52,13 +54,12 @@ def union(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def count(bits: NDArray[np.uint64]) -> int:
     """Set bits of an array of any shape: the sizes of all its sets together."""
-    return int(_count(np.require(bits, np.uint64, ["C", "W"]).reshape(-1)))
+    return int(_count(dense(bits, np.uint64).reshape(-1)))
 
 
 def summary(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
     """Of sets uint64 [B, K], in one pass: their union uint64 [K], the size of each int64 [B], the size of the union."""
-    together, sizes = np.zeros(bits.shape[1], np.uint64), np.empty(len(bits), np.int64)
-    total = _summary(np.require(bits, np.uint64, ["C", "W"]), together, sizes)
+    together, sizes, total = _summary(dense(bits, np.uint64))
     return together, sizes, int(total)
 
 
@@ -93,14 +94,15 @@ def _count(bits: NDArray) -> np.uint64:
 
 
 @njit(nogil=True, cache=True)
-def _summary(bits: NDArray, together: NDArray, sizes: NDArray) -> np.uint64:
+def _summary(bits: NDArray) -> tuple[NDArray, NDArray, np.uint64]:
+    together, sizes = np.zeros(bits.shape[1], np.uint64), np.empty(bits.shape[0], np.int64)
     for b in range(_U(bits.shape[0])):
         total = _U(0)
         for k in range(_U(bits.shape[1])):
             together[k] |= bits[b, k]
             total += popcount(bits[b, k])
         sizes[b] = total
-    return _count(together)
+    return together, sizes, _count(together)
 
 
 @njit(nogil=True, cache=True)

@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from odin.bitmap import WORD, count, popcount, union, unpack, words
+from odin.dense import dense
 
 NONE = 255
 """Label of a row that no view touches."""
@@ -57,13 +58,17 @@ def classify(
     and the sizes of the conflict sets. Where write scopes are read scopes, pass the same array twice.
     Raises ValueError if shapes do not fit or positions do not fit below NONE.
     """
-    scopes = (write_a, read_a, write_b, read_b)
-    _require_fit(scopes, ranks, unit, rows)
-    # Whole words are written; rows past the end are in no scope, and cut off.
-    last, first = np.empty(WORD * words(rows), np.uint8), np.empty(WORD * words(rows), np.uint8)
-    dense = (s if s.flags.carray and s.dtype == np.uint64 else np.require(s, np.uint64, ["C", "W"]) for s in scopes)
-    raw, waw, war = _classify(*dense, unit, last.view(np.uint64), first.view(np.uint64))
-    return last[:rows], first[:rows], Hazards(raw=int(raw), waw=int(waw), war=int(war))
+    expected = (ranks * unit, words(rows))
+    if not write_a.shape == read_a.shape == write_b.shape == read_b.shape == expected:
+        shapes = [scope.shape for scope in (write_a, read_a, write_b, read_b)]
+        raise ValueError(f"scopes have shapes {shapes}, expected {expected}: {ranks}·{unit} views, {rows} rows")
+    if not 1 <= unit <= NONE:
+        raise ValueError(f"a unit has {unit} views, expected 1 to {NONE}")
+    wa, rb = dense(write_a, np.uint64), dense(read_b, np.uint64)
+    ra = wa if read_a is write_a else dense(read_a, np.uint64)
+    wb = rb if write_b is read_b else dense(write_b, np.uint64)
+    last, first, raw, waw, war = _classify(wa, ra, wb, rb, unit, rows)
+    return last, first, Hazards(raw=int(raw), waw=int(waw), war=int(war))
 
 
 def classify_reference(
@@ -86,15 +91,6 @@ def classify_reference(
     return last, first, Hazards(raw=count(rb & ~wb & wa), waw=count(wb & wa), war=count(wb & ra & ~wa))
 
 
-def _require_fit(scopes: tuple[NDArray[np.uint64], ...], ranks: int, unit: int, rows: int) -> None:
-    expected = (ranks * unit, words(rows))
-    if any(scope.shape != expected for scope in scopes):
-        shapes = [scope.shape for scope in scopes]
-        raise ValueError(f"scopes have shapes {shapes}, expected {expected}: {ranks}·{unit} views, {rows} rows")
-    if not 1 <= unit <= NONE:
-        raise ValueError(f"a unit has {unit} views, expected 1 to {NONE}")
-
-
 # Labels are kept as bit planes, one bit per row in each of a few words, while positions are entered, and written out
 # eight rows at a time: no loop looks at a single row. Planes above those of the largest position are all equal (NONE
 # has every bit set), so one stands for them: the complement of the union. A piece of the bitmaps is taken through all
@@ -105,9 +101,11 @@ _PIECE = 256
 
 @njit(**_KERNEL)
 def _classify(
-    write_a: NDArray, read_a: NDArray, write_b: NDArray, read_b: NDArray, unit: int, last: NDArray, first: NDArray
-) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Fill labels, uint64 [8·K] (eight rows to a word); (raw, waw, war)."""
+    write_a: NDArray, read_a: NDArray, write_b: NDArray, read_b: NDArray, unit: int, rows: int
+) -> tuple[NDArray, NDArray, np.int64, np.int64, np.int64]:
+    """`classify`. Labels are written eight rows to a word; rows past the end are in no scope, and cut off."""
+    last_labels, first_labels = np.empty(WORD * write_a.shape[1], np.uint8), np.empty(WORD * write_a.shape[1], np.uint8)
+    last, first = last_labels.view(np.uint64), first_labels.view(np.uint64)
     raw, waw, war, bits = _U(0), _U(0), _U(0), 0
     while (unit - 1) >> bits:
         bits += 1
@@ -125,7 +123,7 @@ def _classify(
             raw += popcount(~(not_rb[k] | wb[k] | not_wa[k]))
             waw += popcount(wb[k] & ~not_wa[k])
             war += popcount(wb[k] & ra[k] & not_wa[k])
-    return raw, waw, war
+    return last_labels[:rows], first_labels[:rows], np.int64(raw), np.int64(waw), np.int64(war)
 
 
 @njit(**_KERNEL)

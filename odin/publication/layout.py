@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -120,12 +121,38 @@ def _digest(classes: Classes, cutting: Cutting, segments: Sequence[SegmentSpec])
     """A cut is a function of classes and numbers, which enter here, and of the order of rows in chunks."""
     early, lead = (-1 if room is None else room for room in (cutting.early, cutting.lead))
     switches = (cutting.unit, cutting.groups, cutting.split, cutting.corrects, cutting.chunks, *cutting.visible)
-    value = crc32(classes.need.data, crc32(classes.last.data, crc32(array("q", (early, lead, *switches)))))
+    value = crc32(array("q", (early, lead, *switches, fold(classes.last, classes.need))))
     if cutting.chunks:
         for spec in segments:
             if spec.name.startswith(CHUNK):
                 value = crc32(spec.blocks[0].rows.tobytes(), value)
     return value & 0x7FFFFFFF
+
+
+_KERNEL: dict[str, Any] = {"nogil": True, "cache": True}
+_FACTOR, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # odd
+_HALF, _SIGN = np.uint64(32), np.uint64(0x7FFFFFFFFFFFFFFF)
+
+
+@njit(**_KERNEL)
+def fold(last: NDArray, need: NDArray) -> np.int64:
+    """63 bits of two rows of labels, uint8 [N], in a fifth of the time of a CRC. Each step is one-to-one in its word
+    and in what came before, so labels that differ in one place alone fold to different 64 bits."""
+    # Eight labels to a word; the two chains run side by side, as a product takes longer than it holds up others.
+    whole = last.shape[0] // 8 * 8
+    a, b, words = _SEED, _FACTOR, (last[:whole].view(np.uint64), need[:whole].view(np.uint64))
+    for k in range(np.uint64(whole // 8)):
+        a, b = _turned(a ^ words[0][k]), _turned(b ^ words[1][k])
+    for k in range(np.uint64(whole), np.uint64(last.shape[0])):
+        a, b = _turned(a ^ np.uint64(last[k])), _turned(b ^ np.uint64(need[k]))
+    return np.int64(_turned(a ^ _turned(b)) & _SIGN)
+
+
+@njit(**_KERNEL)
+def _turned(value: np.uint64) -> np.uint64:
+    """A word times an odd factor, halves exchanged so that high bits, which a product leaves alone, come low."""
+    value *= _FACTOR
+    return value >> _HALF | value << _HALF
 
 
 class _Sorted:
@@ -199,7 +226,7 @@ def _labels(unit: int, early: bool) -> NDArray[np.uint8] | NDArray[np.uint16]:
     return table.astype(np.uint8)
 
 
-@njit(nogil=True, cache=True)
+@njit(**_KERNEL)
 def sort_rows(last: NDArray, need: NDArray, table: NDArray, classes: int) -> tuple[NDArray, NDArray]:
     """Stable counting sort of row ids by class, table[last, need]: ids int32 [N] ordered by class, then id, and starts
     int64 [classes + 1], so that rows of class c are ids[starts[c] : starts[c + 1]].

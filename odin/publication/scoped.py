@@ -115,12 +115,12 @@ class ScopedPublication(Publication):
     def _carried(self, step: int) -> int:
         """Bytes of the step before that travel on when this one begins: what follows the last segment that its first
         projection waits for. Behind a blocking window nothing does."""
-        if step == 0 or self.blocked(step - 1):
+        pending = self.ledger.pending(step - 1)
+        if pending is None:
             return 0
-        segments = self._cut.segments
-        held = [k for k, one in enumerate(segments) if any(part.due == geometry(0) for part in one.parts)]
-        behind = segments[held[-1] + 1 :] if held else segments
-        return int(4 * self._columns(part for one in behind for part in one.parts))
+        segments = pending.slot.segments
+        held = (s.stop for s in reversed(segments) if any(part.due == geometry(0) for part in s.spec.parts))
+        return 4 * (segments[-1].stop - next(held, 0))
 
     def rows_for(self, step: int, position: int) -> NDArray[np.int32]:
         """The view's scope, fixed one step ago; it contains every row the view can touch."""

@@ -6,13 +6,13 @@ Legend: N rows, V views.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from odin.bitmap import unpack, words
+from odin.dense import dense
 from odin.inflation import Inflation
 from pipelines.camera import Camera
 from pipelines.render.cull_kernels import cull_table
@@ -80,12 +80,5 @@ def require_rows(geometry: Geometry, inflation: Inflation, *, columns: int) -> N
 def inflation_classes(inflation: Inflation) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
     """Levels, and shifts and growths of the classes that have both, as the kernels read them."""
     classes = min(len(inflation.shift), len(inflation.growth))
-    shift, growth = _dense(inflation.shift, np.float64), _dense(inflation.growth, np.float64)
-    return _dense(inflation.level, np.uint8), shift[:classes], growth[:classes]
-
-
-def _dense(array: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
-    """Contiguous and writeable: Numba would compile every kernel again for a read-only array."""
-    if array.dtype == dtype and array.flags.carray:
-        return array
-    return np.require(array, dtype, ["C", "W"])
+    shift, growth = dense(inflation.shift, np.float64), dense(inflation.growth, np.float64)
+    return dense(inflation.level, np.uint8), shift[:classes], growth[:classes]

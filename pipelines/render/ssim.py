@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from odin.dense import dense
 from pipelines.render.ssim_kernels import MARGIN, RADIUS, absolute_difference, loss_gradient, ssim_scores
 
 Image = NDArray[np.float32] | torch.Tensor
@@ -75,6 +76,5 @@ def _flat(image: Image, target: Image) -> tuple[NDArray[np.float32], NDArray[np.
     if x.shape != y.shape or x.ndim != 3 or x.shape[2] != 3:
         raise ValueError(f"images have shapes {x.shape} and {y.shape}, expected the same [H, W, 3]")
     height, width, _ = x.shape
-    # Writeable, although nothing is written: Numba would compile everything again for a read-only array.
-    flat = [np.require(v, np.float32, ["C", "W"]).reshape(-1) for v in (x, y)]
+    flat = [dense(v, np.float32).reshape(-1) for v in (x, y)]
     return flat[0], flat[1], height, 3 * width

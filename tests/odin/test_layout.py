@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from odin.hazards import NONE
 from odin.layout import ColumnGroup, ColumnLayout
 from odin.points import CLOSE, COLOURS, Kind, colour, geometry, view_done
-from odin.publication.layout import DELAYED, REST, Classes, Cut, Cutting, _labels, lay_out, sort_rows
+from odin.publication.layout import DELAYED, REST, Classes, Cut, Cutting, _labels, fold, lay_out, sort_rows
 from odin.segments import two_buckets
 from odin.slot import GradientSlot
 from tests.odin.test_rows import LAYOUT
@@ -227,3 +227,22 @@ def test_classes_are_those_of_the_definition(unit: int, early: bool) -> None:
         for need in range(256):
             place = unit if need == DELAYED else min(need, unit + 1)
             assert table[last, need] == ready * (unit + 3) + (unit + 2 if outside else place)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 70), st.integers(0, 9999), st.data())
+def test_labels_that_differ_fold_differently(rows, seed, data) -> None:
+    """In one row, wherever it is; in two rows exchanged; and when both steps' labels are exchanged."""
+    classes = random_classes(rows, 3, seed)
+    last, need = classes.last, classes.need
+    folded = fold(last, need)
+    assert folded == fold(last.copy(), need.copy()) and folded >= 0
+    row, other = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, rows - 1))
+    changed = last.copy()
+    changed[row] ^= np.uint8(data.draw(st.integers(1, 255)))
+    assert fold(changed, need) != folded
+    assert fold(last, changed) != fold(last, last)
+    swapped = need.copy()
+    swapped[[row, other]] = swapped[[other, row]]
+    assert (fold(last, swapped) != folded) == (need[row] != need[other])
+    assert (fold(need, last) != folded) == (last != need).any()

@@ -23,7 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pipelines.render.conventions import ALPHA_MIN, NEAR
-from pipelines.render.cull_kernels import BLOCK, bound_block
+from pipelines.render.cull_kernels import BLOCK, BOXES, bound_block
 from pipelines.render.prefetch import prefetch
 from pipelines.render.surfels.conventions import BOUND, LOW_PASS
 from pipelines.render.vectors import HELPER, ROW, Vec, dot, exp, vec
@@ -118,10 +118,11 @@ def cull_surfels(
 ) -> None:
     """words [V, K] of packed cameras, views [V, 8, 3]; the table is read once. Bits past the last row are 0."""
     rows, balls = geometry.shape[0], np.zeros(_PLANES * BLOCK)
+    boxes = np.zeros(BOXES)
     for k in range(words.shape[1]):
         first = BLOCK * k
         fill_balls(geometry, level, shift, growth, first, balls)
-        middle, half, reach, scale2 = bound_block(balls)
+        middle, half, reach, scale2 = bound_block(balls, boxes)
         radius = (reach + math.sqrt(dot(half, half))) * (1.0 + 1e-9)
         valid = U(0xFFFFFFFFFFFFFFFF) >> U(max(BLOCK - (rows - first), 0))
         for v in range(words.shape[0]):

@@ -14,6 +14,7 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 
+from odin.dense import dense
 from pipelines.camera import Camera
 from pipelines.render.surfels.protocol import MAPS, SurfelBlended, Weights
 from pipelines.render.vectors import HELPER, ROW, Vec, cross, dot, mix, vec
@@ -55,7 +56,7 @@ def _maps(blended: SurfelBlended) -> tuple[Floats, Floats, Floats]:
 
 
 def _dense(values: torch.Tensor) -> Floats:
-    return np.require(values.numpy(), np.float32, ["C", "W"])
+    return dense(values.numpy(), np.float32)
 
 
 def _lens(camera: Camera) -> tuple[float, float, float, float]:
