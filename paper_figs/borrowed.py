@@ -16,8 +16,9 @@ from paper_figs.tidy import Rows
 
 CITY = ("speedup", "limit", "exposed", "hidden_publish", "hidden_observe")
 LIKE_THE_PAPER = ("predicted", "predicted-random")  # arms of the city that the paper's speedups stand beside
-QUALITY = ("quality_delta", "equivalence_bound", "largest_psnr_delta_fixed", "worst_psnr_delta")
-FIXED = ", densification off"  # how scenes of Review 2 end
+POOLED = ("quality_delta", "equivalence_bound", "quality_delta_same_order", "equivalence_bound_same_order")
+QUALITY = (*POOLED, "largest_psnr_delta_fixed", "worst_psnr_delta")
+FIXED, DENSIFIED = ", densification off", ", densification on"  # how scenes of Review 2 end
 PLANS = {
     "dense": "plan_seconds_50000",
     "light": "plan_seconds_50000_light",
@@ -38,7 +39,8 @@ def add_city(found: Rows, cells: Cells) -> None:
 
 
 def add_seeds(found: Rows, cells: Cells) -> None:
-    """`QUALITY` of Review 2, and fewest_seeds_fixed: seeds behind the scene of largest_psnr_delta_fixed with fewest."""
+    """`QUALITY` of Review 2; fewest_seeds_fixed: seeds behind the scene of largest_psnr_delta_fixed with fewest;
+    largest_perturbed_spread: of barrier's controls with densification, the scene with the largest."""
     frame = review2.rows(cells)
     for quantity in QUALITY:
         _borrow(found, frame[frame["quantity"] == quantity], quantity)
@@ -46,6 +48,8 @@ def add_seeds(found: Rows, cells: Cells) -> None:
     for row in fixed.sort_values("n").drop_duplicates("arm").to_dict("records"):
         more: dict[str, Any] = {key: row[key] for key in ("arm", "label", "commit", "n")}
         found.add("fewest_seeds_fixed", row["n"], unit="seeds", **more)
+    spread = frame[(frame["quantity"] == "perturbed_spread") & frame["scene"].str.endswith(DENSIFIED)]
+    _borrow(found, spread.nlargest(1, "value"), "largest_perturbed_spread")
 
 
 def add_plans(found: Rows, cells: Cells) -> None:
@@ -74,16 +78,15 @@ def add_memory(found: Rows, cells: Cells) -> None:
 
 
 def add_admission(found: Rows, cells: Cells) -> None:
-    """hazard_share and admission_share (scopes and hazards), of the CPU time of a step, from benchmarks/admission.csv
-    as benchmarks/admission.py writes it."""
+    """Of the CPU time of a step: hazard_share (the hazard pass alone) and admission_share (scopes, hazards and cut), from
+    benchmarks/admission.csv as benchmarks/admission.py writes it."""
     table = cells.table("admission")
     if table is None:
         return
     shares = table.set_index(table.columns[0])["share_%"] / 100.0
     own = cells.table_source("admission", "measured", arm=table.columns[2], unit="share")
-    hazards = float(shares.get(Phase.HAZARDS.value, 0.0))
-    found.add("hazard_share", hazards, **own)
-    found.add("admission_share", hazards + float(shares.get(Phase.SCOPES.value, 0.0)), **own)
+    found.add("hazard_share", float(shares["hazard_pass"]), **own)
+    found.add("admission_share", float(shares[[Phase.SCOPES.value, Phase.HAZARDS.value]].sum()), **own)
 
 
 def _transfers(found: Rows, group: Sequence[Pair]) -> None:

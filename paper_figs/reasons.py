@@ -9,6 +9,7 @@ from harness.report.summary import BASELINE, EXACT_REFERENCE
 from odin.arms import AUDIT_LIMIT, Order
 from odin.arms import arm as arm_named
 from paper_figs.found import Found, Row
+from paper_figs.review2 import CONTROL, LEAST_POOLED
 from paper_figs.tidy import number
 
 
@@ -91,6 +92,24 @@ def city(ranks: int) -> Callable[[Found, str], str]:
 def seeds(found: Found, arm: str) -> str:
     """Quality over seeds is a study of its own."""
     return "" if found.row("quality_delta", arm) else "Needs the studies quality and control (Review 2)."
+
+
+def pooled(found: Found, arm: str) -> str:
+    """What of a difference of quality over all seeds is not recorded yet, the order of views, or chaos."""
+    own = found.row("quality_delta", arm)
+    if own is None:
+        return seeds(found, arm)
+    few = f"{own['n']} of {LEAST_POOLED} pairs are recorded." if own["n"] < LEAST_POOLED else ""
+    order = found.text("quality_delta", EXACT_REFERENCE) if arm_named(arm).order is Order.PLAN else ""
+    lost = f"The plan's order of views alone (barrier-planned) ends {order} from barrier." if order else ""
+    spread = found.text("largest_perturbed_spread", CONTROL, None)
+    chaos = (
+        f"Densification is chaotic: barrier itself, with initial positions scaled by 1 + 1e-6, ends within {spread} of "
+        "what it ends at without."
+        if spread
+        else ""
+    )
+    return " ".join(filter(None, (few, lost, chaos)))
 
 
 def _few_owners(found: Found, ranks: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -50,7 +50,7 @@ def rows(cells: Cells) -> pd.DataFrame:
     equivalence_half_width: of a scene's 90 % interval, as a share
     largest_psnr_delta_fixed: of psnr_delta_same_order without densification, the scene with the largest. Over all pairs
     with densification: quality_delta (PSNR ratio − 1) and equivalence_bound, the end of its 90 % interval that is
-    farther from 0.
+    farther from 0; …_same_order: of the ratios to waiting in the arm's own order.
     """
     found, pairs = Rows(name), cells.pairs("quality", "control")
     places = _places(pairs)
@@ -88,13 +88,14 @@ def _place(found: Rows, where: str, group: Sequence[Pair]) -> None:
 
 
 def _pooled(found: Rows, places: Places, own: Mapping[str, Any]) -> None:
-    for arm, ratios in _pools(places).items():
-        pool = ratios_of(ratios)
-        low, high = (None if b.value is None else b.value - 1 for b in (pool.student.low, pool.student.high))
-        found.add("quality_delta", pool.geometric - 1, low=low, high=high, arm=arm, n=pool.n, unit="share", **own)
-        half = equivalence(ratios, MARGIN, least=2).half_width.value
-        bound = None if half is None else abs(pool.geometric - 1) + half
-        found.add("equivalence_bound", bound, arm=arm, n=pool.n, unit="share", **own)
+    for kind, reference in (("", _to_barrier), ("_same_order", _to_own_order)):
+        for arm, ratios in _pools(places, reference).items():
+            pool = ratios_of(ratios)
+            low, high = (None if b.value is None else b.value - 1 for b in (pool.student.low, pool.student.high))
+            more: dict[str, Any] = {"arm": arm, "n": pool.n, "unit": "share", **own}
+            found.add(f"quality_delta{kind}", pool.geometric - 1, low=low, high=high, **more)
+            half = equivalence(ratios, MARGIN, least=2).half_width.value
+            found.add(f"equivalence_bound{kind}", None if half is None else abs(pool.geometric - 1) + half, **more)
 
 
 def _extreme(found: Rows, quantity: str, frame: pd.DataFrame, own: Mapping[str, Any], *, largest: bool) -> None:
@@ -226,9 +227,22 @@ def _places(pairs: Sequence[Pair]) -> dict[tuple[str, bool], tuple[Pair, ...]]:
     return found
 
 
-def _pools(places: Places) -> dict[str, list[float]]:
-    """Arm → PSNR ratios of all pairs with densification."""
-    every = {arm: [r for (_, on), group in places.items() if on for r in _ratios(group, arm)] for arm in ARMS}
+def _to_barrier(arm: str) -> str:
+    return BASELINE
+
+
+def _to_own_order(arm: str) -> str:
+    """The arm that waits for everything with the same views in the same order; the empty string for that one."""
+    return "" if arm == PLANNED else arm_named(arm).reference
+
+
+def _pools(places: Places, reference: Callable[[str], str] = _to_barrier) -> dict[str, list[float]]:
+    """Arm → PSNR ratios of all pairs with densification, to `reference` of each arm."""
+    every = {
+        arm: [r for (_, on), group in places.items() if on for r in _ratios(group, arm, reference(arm))]
+        for arm in ARMS
+        if reference(arm)
+    }
     return {arm: ratios for arm, ratios in every.items() if ratios}
 
 
@@ -253,16 +267,17 @@ def _control(pair: Pair, plain: Pair | None) -> float | None:
 
 def _same_order(pair: Pair, arm: str) -> float | None:
     """The PSNR difference from waiting for everything with the same views in the same order, dB."""
-    return None if arm == PLANNED or _perturb(pair) != 0.0 else decibels(pair, arm, arm_named(arm).reference)
+    reference = _to_own_order(arm)
+    return decibels(pair, arm, reference) if reference and _perturb(pair) == 0.0 else None
 
 
-def _ratios(group: Sequence[Pair], arm: str) -> list[float]:
-    """PSNR ÷ barrier's on the same seed."""
-    return [ratio for pair in group if (ratio := _ratio(pair, arm)) is not None]
+def _ratios(group: Sequence[Pair], arm: str, reference: str = BASELINE) -> list[float]:
+    """PSNR ÷ that of the reference on the same seed."""
+    return [ratio for pair in group if (ratio := _ratio(pair, arm, reference)) is not None]
 
 
-def _ratio(pair: Pair, arm: str) -> float | None:
+def _ratio(pair: Pair, arm: str, reference: str) -> float | None:
     if _perturb(pair) != 0.0:
         return None
-    ours, theirs = psnr(pair, arm), psnr(pair, BASELINE)
+    ours, theirs = psnr(pair, arm), psnr(pair, reference)
     return None if not ours or not theirs else ours / theirs

@@ -166,11 +166,11 @@ def shown(row: dict[Any, Any]) -> str:
 
 
 def number(value: float, unit: str) -> str:
-    """A number with its unit; the empty string for none. Shares are shown in percent."""
+    """A number with its unit; the empty string for none. Shares are shown in percent, small ones to a hundredth."""
     if value != value:
         return ""
     if unit == "share":
-        return f"{100 * value:.1f} %"
+        return f"{100 * value:.{2 if 0.0005 <= abs(value) < 0.01 else 1}f} %"
     if unit == "ratio":
         return f"{value:.3f}×" if value < 10 else f"{value:.0f}×"
     digits = f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"

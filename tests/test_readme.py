@@ -1,4 +1,4 @@
-"""The README is true: its commands parse, its files exist, its table is that of the record it names."""
+"""README and docs/results.md are true: their commands parse, files and sections exist, the first screen has a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from harness.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def test_make_knows_the_two_commands() -> None:
@@ -22,8 +23,10 @@ def test_make_knows_the_two_commands() -> None:
 
 def commands() -> list[list[str]]:
     found = re.findall(r"odin-bench (reproduce headline[^#\n]*)", README)
-    found += [f"reproduce headline {args}" for args in re.findall(r'make headline ARGS="([^"]*)"', README)]
-    return [line.split() for line in found]
+    found += [f"reproduce headline {args}" for args in re.findall(r'make headline ARGS="([^"]*)"', README + RESULTS)]
+    # Inside a paragraph a command runs over lines, and `…` stands for the capture.
+    found += re.findall(r"`(?:chrt --rr 10 )?odin-bench\s+(reproduce\s+headline[^`]*)`", RESULTS)
+    return [line.replace("scene=… images=images_4", "scene=rooms").split() for line in found]
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
@@ -36,9 +39,18 @@ def test_commands_are_accepted(words: list[str], capsys: pytest.CaptureFixture[s
 
 
 def test_named_files_exist() -> None:
-    named = re.findall(r"`((?:odin|pipelines|harness|tests|benchmarks)/[\w./]+)`", README)
+    named = re.findall(r"`((?:odin|pipelines|harness|tests|benchmarks)/[\w./]+)`", README + RESULTS)
     assert len(named) >= 7
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_results_it_links_to_exist() -> None:
+    """Anchors as GitHub makes them: lower case, punctuation gone, spaces as hyphens."""
+    heads = re.findall(r"^## (.*)$", RESULTS, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    linked = re.findall(r"docs/results\.md#([^)]*)\)", README)
+    assert linked
+    assert [anchor for anchor in linked if anchor not in anchors] == []
 
 
 def test_the_first_screen_has_the_table() -> None:

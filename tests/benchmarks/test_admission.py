@@ -20,6 +20,8 @@ def test_phases_add_up_to_the_step_and_the_limit_is_kept(tmp_path: Path, capsys:
     assert (frame.loc[["scopes", "hazards"], "barrier-planned"] == 0).all()
     assert (frame.loc[["scopes", "hazards", "step"], "quality"] > 0).all()
     assert frame.loc["step", "share_%"] == pytest.approx(100)
+    assert 0 < frame.loc["hazard_pass", "quality"] < frame.loc["hazards", "quality"]
+    assert frame.loc["hazard_pass", "barrier-planned"] == 0
     assert "scopes + hazards + cut" in capsys.readouterr().out
     assert admission.main([*TINY, "--limit", "0"]) == 1
 

@@ -144,6 +144,24 @@ def test_the_paper_is_told_also_where_nothing_is_measured() -> None:
     assert "benchmarks.admission" in lines["admission_share", "quality"][1]["reached"]
 
 
+def test_quality_over_too_few_pairs_says_what_is_known() -> None:
+    rows = frame(
+        ("equivalence_bound", "predicted", 0.049, 12, "share"),
+        ("quality_delta", "predicted", -0.035, 12, "share"),
+        ("quality_delta", "barrier-planned", -0.044, 12, "share"),
+        ("equivalence_bound", "predicted-random", 0.017, 48, "share"),
+        ("quality_delta", "predicted-random", 0.004, 48, "share"),
+        ("largest_perturbed_spread", "perturbed", 0.41, 6, "dB"),
+    )
+    what = "PSNR, equivalent with densification: 90 % interval's end"
+    few, whole = (judged(rows, what, arm) for arm in ("predicted", "predicted-random"))
+    assert few["verdict"] == "12 of 48 pairs: not judged" and whole["verdict"] == "NOT met"
+    assert few["missed"].startswith(
+        "12 of 48 pairs are recorded. The plan's order of views alone (barrier-planned) ends -4.4 %"
+    )
+    assert whole["missed"].startswith("Densification is chaotic") and "0.41 dB" in whole["missed"]
+
+
 def test_every_aim_of_the_design_has_a_line() -> None:
     assert CELLS == 20
     quantities = {(target.quantity, arm) for target in TARGETS for arm in target.arms}
