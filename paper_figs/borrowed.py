@@ -78,7 +78,7 @@ def add_memory(found: Rows, cells: Cells) -> None:
 
 
 def add_admission(found: Rows, cells: Cells) -> None:
-    """Of the CPU time of a step: hazard_share (the hazard pass alone) and admission_share (scopes, hazards and cut), from
+    """Of a step's CPU time: hazard_share (the hazard pass alone) and admission_share (scopes, hazards and cut), from
     benchmarks/admission.csv as benchmarks/admission.py writes it."""
     table = cells.table("admission")
     if table is None:
