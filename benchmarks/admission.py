@@ -29,9 +29,10 @@ from odin.arms import arm
 from odin.comm.transport import SingleRank
 from odin.errors import InputError
 from odin.keeper import Keeper
+from odin.losses import StepRecord
 from odin.phases import Phase
 from odin.publication import scoped
-from odin.runtime import Runtime, StepRecord
+from odin.runtime import Runtime
 
 UNTIMED = ("link=none", "padded=false")
 BARRIER = "barrier-planned"

@@ -23,8 +23,8 @@ from paper_figs.drawing import (
     without_number,
 )
 from paper_figs.exhibit import Need, Study
-from paper_figs.findings import listed, percent
 from paper_figs.tidy import Rows, evidence
+from paper_figs.wording import listed, percent
 
 name = "fig10"
 title = "Fig. 10: Throughput by ranks and global batch B"

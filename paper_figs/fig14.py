@@ -23,9 +23,9 @@ from paper_figs.drawing import (
     without_number,
 )
 from paper_figs.exhibit import Need, Study
-from paper_figs.findings import NO_EFFECT, effect_of, listed, percent
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows, evidence
+from paper_figs.wording import NO_EFFECT, effect_of, listed, percent
 
 name = "fig14"
 title = "Fig. 14: Sensitivity to the number of regions K and to τ"

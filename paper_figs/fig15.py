@@ -13,10 +13,10 @@ from odin.arms import arm as arm_named
 from paper_figs.cells import Cells, Pair, over_seeds, place, source
 from paper_figs.drawing import arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
-from paper_figs.findings import between, listed, points
 from paper_figs.paper import stated
 from paper_figs.quality import METRICS, deltas
 from paper_figs.tidy import Rows, evidence
+from paper_figs.wording import between, listed, points
 
 name = "fig15"
 title = "Fig. 15: Quality differences by global batch"

@@ -29,9 +29,9 @@ from paper_figs.drawing import (
     without_number,
 )
 from paper_figs.exhibit import Need, Study
-from paper_figs.findings import effect_of, listed, percent
 from paper_figs.paper import stated, stated_table
 from paper_figs.tidy import Rows, evidence
+from paper_figs.wording import effect_of, listed, percent
 
 name = "fig17"
 title = "Fig. 17: Fallback of the quality-first path"

@@ -21,9 +21,9 @@ from paper_figs.drawing import (
     without_number,
 )
 from paper_figs.exhibit import Need, Study
-from paper_figs.findings import THRESHOLDS, decibels, effect_of, listed, percent, quality_effect_of
 from paper_figs.quality import decibels as difference
 from paper_figs.tidy import Rows, evidence
+from paper_figs.wording import THRESHOLDS, decibels, effect_of, listed, percent, quality_effect_of
 
 name = "fig18"
 title = "Fig. 18: Ablation"

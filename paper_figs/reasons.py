@@ -8,22 +8,22 @@ from harness.report.gates import QUALITY_BAND_DB
 from harness.report.summary import BASELINE, EXACT_REFERENCE
 from odin.arms import AUDIT_LIMIT, Order
 from odin.arms import arm as arm_named
-from paper_figs.found import Found, Row
+from paper_figs.lookup import Lookup, Row
 from paper_figs.review2 import CONTROL, LEAST_POOLED
 from paper_figs.tidy import number
 
 
-def none(found: Found, arm: str) -> str:
+def none(found: Lookup, arm: str) -> str:
     """Nothing is known of it."""
     return ""
 
 
-def slowdown(found: Found, arm: str) -> str:
+def slowdown(found: Lookup, arm: str) -> str:
     """Why an arm has a ratio in few cells where a transfer costs compute nothing, a study of its own."""
     return _few_cells(found, arm, "cells_slowdown_1")
 
 
-def speedup(found: Found, arm: str) -> str:
+def speedup(found: Lookup, arm: str) -> str:
     """What keeps a mean speedup down."""
     few = _few_cells(found, arm, "matrix_cells")
     if few:
@@ -34,7 +34,7 @@ def speedup(found: Found, arm: str) -> str:
     return f"It hides {hidden_wait} of what ranks wait for, and its own work takes {work} of a step."
 
 
-def hidden(found: Found, arm: str) -> str:
+def hidden(found: Lookup, arm: str) -> str:
     """Which runs stopped reading late, and what the others hide."""
     failed = found.row("failed_audits", arm)
     few = _order_fails(found, arm)
@@ -58,7 +58,7 @@ def hidden(found: Found, arm: str) -> str:
     return " ".join(filter(None, (few, audits)))
 
 
-def bits(found: Found, arm: str) -> str:
+def bits(found: Lookup, arm: str) -> str:
     """Why equal bits are no evidence where one arm was timed from the training of the other."""
     same, apart = found.row("same_bits", arm), found.value("bits_trained_apart", arm)
     if same is None or apart is None:
@@ -70,7 +70,7 @@ def bits(found: Found, arm: str) -> str:
     )
 
 
-def plan(found: Found, arm: str) -> str:
+def plan(found: Lookup, arm: str) -> str:
     """Whether load or work made planning slow, and what fewer observations take."""
     spent, light = found.text("plan_cpu_seconds_50000", arm), found.text("plan_seconds_50000_light", arm)
     if not spent:
@@ -79,22 +79,22 @@ def plan(found: Found, arm: str) -> str:
     return f"It takes {spent} of CPU time, so that the load of the machine is not the reason{less}."
 
 
-def city(ranks: int) -> Callable[[Found, str], str]:
+def city(ranks: int) -> Callable[[Lookup, str], str]:
     """What a city on shards over so many ranks loses to the plan's order of views, or still waits for in barrier's."""
 
-    def reason(found: Found, arm: str) -> str:
+    def reason(found: Lookup, arm: str) -> str:
         planned = arm_named(arm).order is Order.PLAN
         return _few_owners(found, ranks) if planned else _still_waits(found, arm, ranks)
 
     return reason
 
 
-def seeds(found: Found, arm: str) -> str:
+def seeds(found: Lookup, arm: str) -> str:
     """Quality over seeds is a study of its own."""
     return "" if found.row("quality_delta", arm) else "Needs the studies quality and control (Review 2)."
 
 
-def pooled(found: Found, arm: str) -> str:
+def pooled(found: Lookup, arm: str) -> str:
     """What of a difference of quality over all seeds is not recorded yet, the order of views, or chaos."""
     own = found.row("quality_delta", arm)
     if own is None:
@@ -112,7 +112,7 @@ def pooled(found: Found, arm: str) -> str:
     return " ".join(filter(None, (few, lost, chaos)))
 
 
-def _few_owners(found: Found, ranks: int) -> str:
+def _few_owners(found: Lookup, ranks: int) -> str:
     order = found.row(f"speedup_{ranks}", EXACT_REFERENCE, None)
     planned, random = (found.text(f"observe_ms_{ranks}", arm, None) for arm in (EXACT_REFERENCE, BASELINE))
     if order is None or order["value"] >= 1 or not planned:
@@ -123,7 +123,7 @@ def _few_owners(found: Found, ranks: int) -> str:
     )
 
 
-def _still_waits(found: Found, arm: str, ranks: int) -> str:
+def _still_waits(found: Lookup, arm: str, ranks: int) -> str:
     rows, share = found.text(f"observe_ms_{ranks}", arm, None), found.text(f"hidden_transfer_{ranks}", arm, None)
     if not rows or not share:
         return ""
@@ -133,11 +133,11 @@ def _still_waits(found: Found, arm: str, ranks: int) -> str:
     )
 
 
-def _few_cells(found: Found, arm: str, count: str) -> str:
+def _few_cells(found: Lookup, arm: str, count: str) -> str:
     return " ".join(filter(None, (_not_run(found, count), _order_fails(found, arm))))
 
 
-def _not_run(found: Found, count: str) -> str:
+def _not_run(found: Lookup, count: str) -> str:
     whole, there = found.row("matrix_cells"), found.row(count)
     if whole is None or there is None or there["value"] >= whole["value"]:
         return ""
@@ -146,7 +146,7 @@ def _not_run(found: Found, count: str) -> str:
     return f"{there['value']:.0f} of {whole['value']:.0f} cells are recorded{named}."
 
 
-def _order_fails(found: Found, arm: str) -> str:
+def _order_fails(found: Lookup, arm: str) -> str:
     """Of arms in the plan's order: in how many cells that order alone leaves the quality band."""
     band, delta = found.row("in_quality_band", EXACT_REFERENCE), found.row("mean_psnr_delta", EXACT_REFERENCE)
     if arm_named(arm).order is not Order.PLAN or band is None or delta is None or band["value"] >= 1:

@@ -16,10 +16,10 @@ from odin.arms import arm as arm_named
 from paper_figs.cells import Cells, Pair, source
 from paper_figs.drawing import arm_style, in_style, legend_outside, sheet, short
 from paper_figs.exhibit import Need, Study
-from paper_figs.findings import decibels as signed
-from paper_figs.findings import listed, points
 from paper_figs.quality import decibels, psnr
 from paper_figs.tidy import Rows, evidence
+from paper_figs.wording import decibels as signed
+from paper_figs.wording import listed, points
 
 name = "review2"
 title = "Review 2: Quality per scene over seeds"

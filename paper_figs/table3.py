@@ -11,9 +11,9 @@ from harness.plan.drawing import colour
 from paper_figs.cells import Cells
 from paper_figs.drawing import PAPER_MARK, WIDTH, canvas, in_style, legend_above, plain_log
 from paper_figs.exhibit import Need, Table
-from paper_figs.findings import listed
 from paper_figs.paper import stated
 from paper_figs.tidy import Rows
+from paper_figs.wording import listed
 
 name = "table3"
 title = "Table 3: Time of ahead-of-time planning"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from paper_figs import reasons
-from paper_figs.found import Found
+from paper_figs.lookup import Lookup
 from paper_figs.paper import stated
 from paper_figs.review2 import LEAST_POOLED
 from paper_figs.tidy import number
@@ -87,7 +87,7 @@ class Target:
     worst: bool = False
     paper: Stated | str = ""
     beside: tuple[Beside, ...] = ()
-    missed: Callable[[Found, str], str] = reasons.none
+    missed: Callable[[Lookup, str], str] = reasons.none
     absent: str = "not measured here"
     why: str
 

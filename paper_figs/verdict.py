@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from paper_figs.found import Found, Row
+from paper_figs.lookup import Lookup, Row
 from paper_figs.targets import TARGETS, Beside, Stated, Target
 from paper_figs.tidy import number, shown
 
@@ -19,11 +19,11 @@ def verdicts(frame: pd.DataFrame) -> list[dict[str, str]]:
     target, aim, reached, paper, verdict; beside: other numbers that belong to it; missed: why it is not met; why: why
     ours and the paper's number differ
     """
-    found = Found(frame)
+    found = Lookup(frame)
     return [_line(found, target, arm) for target in TARGETS for arm in target.arms]
 
 
-def _line(found: Found, target: Target, arm: str) -> dict[str, str]:
+def _line(found: Lookup, target: Target, arm: str) -> dict[str, str]:
     row = found.row(target.quantity, arm, None)
     verdict = _verdict(found, target, arm, row)
     excused = verdict == MET or (target.aim is None and not verdict.endswith(("not judged", "below the paper's")))
@@ -44,7 +44,7 @@ def _aim(target: Target) -> str:
     return "none" if target.aim is None else f"{'≤' if target.most else '≥'} {number(target.aim, target.unit)}"
 
 
-def _verdict(found: Found, target: Target, arm: str, row: Row | None) -> str:
+def _verdict(found: Lookup, target: Target, arm: str, row: Row | None) -> str:
     if row is None:
         return ABSENT
     missed = target.aim is not None and (row["value"] > target.aim if target.most else row["value"] < target.aim)
@@ -57,16 +57,16 @@ def _verdict(found: Found, target: Target, arm: str, row: Row | None) -> str:
     return "no aim" if paper is None else f"no aim: {'below' if row['value'] < paper else 'not below'} the paper's"
 
 
-def _there(found: Found, target: Target, arm: str, row: Row) -> int:
+def _there(found: Lookup, target: Target, arm: str, row: Row) -> int:
     """Places behind a value."""
     return round(found.value(target.count, arm, None) or 0) if target.count else int(row["n"])
 
 
-def _asked(found: Found, target: Target) -> int:
+def _asked(found: Lookup, target: Target) -> int:
     return max(target.asks, round(found.value("matrix_cells") or 0)) if target.matrix else target.asks
 
 
-def _reached(found: Found, target: Target, arm: str, row: Row) -> str:
+def _reached(found: Lookup, target: Target, arm: str, row: Row) -> str:
     """The value with its range, the places behind it, and its label."""
     asked = _asked(found, target)
     places = f"{_there(found, target, arm, row)} of {asked} {target.of}" if asked > 1 else ""
@@ -75,7 +75,7 @@ def _reached(found: Found, target: Target, arm: str, row: Row) -> str:
     return f"{text}{f', {places}' if places else ''} ({row['label']})"
 
 
-def _beside(found: Found, target: Target, arm: str, row: Row | None) -> Iterator[str]:
+def _beside(found: Lookup, target: Target, arm: str, row: Row | None) -> Iterator[str]:
     for one in target.beside:
         other = found.row(one.quantity, arm if one.arm is None else one.arm, None)
         if other is not None and not _repeats(one, other, row):

@@ -23,9 +23,10 @@ from odin.arms import arm as arm_named
 from odin.comm.transport import Arrival, Handle
 from odin.comm.virtual import VirtualTransport
 from odin.keeper import NominalKeeper
+from odin.losses import StepRecord
 from odin.publication import Window
 from odin.replay import RecordingRecipe, ReplayLedger, ReplayRecipe, Trajectory
-from odin.runtime import Runtime, StepRecord
+from odin.runtime import Runtime
 
 OnImages = Callable[[int], None]  # images that were trained since the last call
 

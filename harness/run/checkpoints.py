@@ -11,9 +11,10 @@ from odin.arms import Arm
 from odin.comm.transport import Transport
 from odin.errors import InputError
 from odin.keeper import Keeper
+from odin.losses import StepRecord
 from odin.plan import Plan
 from odin.publication.knowledge import Knowledge
-from odin.runtime import Runtime, StepRecord, checkpoint_boundaries
+from odin.runtime import Runtime, checkpoint_boundaries
 from pipelines.checkpoint import Checkpoint, Header, load, require_match, require_shape, save
 from pipelines.reference.threedgs import GaussianSplatting
 

@@ -19,12 +19,13 @@ from odin.errors import RunError
 from odin.finite import require_finite_rows
 from odin.keeper import Entry, Keeper
 from odin.ledger import Ledger
+from odin.losses import StepRecord
 from odin.memory import Memory
 from odin.mixed import Owners, mixed_runtime
 from odin.plan import Plan
 from odin.publication import Window
 from odin.publication.delays import Delays, sum_over_ranks
-from odin.runtime import OnStep, Runtime, StepRecord
+from odin.runtime import OnStep, Runtime
 from pipelines.reference.redistribute import Redistribution
 from pipelines.reference.threedgs import GaussianSplatting
 

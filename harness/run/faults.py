@@ -22,8 +22,9 @@ from harness.run.spec import RunSpec
 from harness.run.workload import Workload
 from harness.store.identity import canonical_json
 from odin.arms import Arm
+from odin.losses import StepRecord
 from odin.plan import Plan
-from odin.runtime import OnStep, StepRecord
+from odin.runtime import OnStep
 from odin.writing import disturb
 
 _BLOCK = 1 << 24  # bytes that a rank out of memory takes at a time

@@ -20,10 +20,10 @@ from odin.arms import Arm
 from odin.comm.transport import ExchangeTransport
 from odin.errors import InputError
 from odin.keeper import Keeper
+from odin.losses import StepRecord
 from odin.mixed import MixedRuntime, mixed_runtime
 from odin.plan import Plan
 from odin.publication.knowledge import Knowledge
-from odin.runtime import StepRecord
 from pipelines.checkpoint import Checkpoint, Header, load, require_match, save
 from pipelines.reference.grendel import GrendelSplatting
 

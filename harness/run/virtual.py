@@ -41,9 +41,9 @@ from odin.arms import Arm
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
 from odin.ledger import RING
+from odin.losses import StepRecord
 from odin.plan import Plan
 from odin.replay import Trajectory
-from odin.runtime import StepRecord
 from odin.shared import SharedTable
 from odin.table import ParameterTable
 from pipelines.export import write_ply

@@ -36,7 +36,7 @@ from harness.store.provenance import collect_provenance, now
 from harness.store.store import DELAYS, MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStore
 from odin.arms import arm as arm_named
 from odin.comm.link import UNSHAPED
-from odin.runtime import StepRecord
+from odin.losses import StepRecord
 from pipelines.export import write_ply
 
 # Beyond this share of late steps a cell is repeated: a stall of the machine is not a lack of padding. If it is late

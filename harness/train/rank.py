@@ -31,9 +31,9 @@ from odin.comm.link import UNSHAPED
 from odin.comm.transport import ExchangeTransport, Transport
 from odin.finite import require_finite_rows
 from odin.keeper import Keeper
+from odin.losses import StepRecord
 from odin.mixed.owners import Owners
 from odin.plan import Plan
-from odin.runtime import StepRecord
 from pipelines.columns import XYZ
 from pipelines.export import write_ply
 

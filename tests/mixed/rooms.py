@@ -14,13 +14,13 @@ from odin.arms import arm as arm_named
 from odin.audit import AuditRecord
 from odin.comm.link import Link
 from odin.keeper import Entry, NominalKeeper, Work
+from odin.losses import StepRecord
 from odin.mixed import MixedRuntime, mixed_runtime
 from odin.mixed.bands import Task
 from odin.mixed.flight import Flight
 from odin.mixed.owners import Owners
 from odin.plan import Plan
 from odin.publication import Window
-from odin.runtime import StepRecord
 from pipelines.reference.grendel import GrendelSettings, GrendelSplatting
 
 TINY = "rooms?views=24&width=64&height=48&points=600"

@@ -13,7 +13,7 @@ from harness.store.identity import ROOT
 from odin.arms import arm as arm_named
 from paper_figs import fig19, headline
 from paper_figs.cells import Cells
-from paper_figs.found import Found
+from paper_figs.lookup import Lookup
 from paper_figs.matrix import ARMS, hidden_wait
 
 LAPTOP = ROOT / "results" / "laptop"
@@ -39,8 +39,8 @@ def frame(cells: Cells) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def found(frame: pd.DataFrame) -> Found:
-    return Found(frame)
+def found(frame: pd.DataFrame) -> Lookup:
+    return Lookup(frame)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def lines(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("arm", ["quality-random", "predicted-random"])
-def test_the_readme_quotes_these_records(arm: str, found: Found) -> None:
+def test_the_readme_quotes_these_records(arm: str, found: Lookup) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme[readme.index("cells with a ratio") :]
     quoted = re.search(ROW.format(arm=arm), table, re.MULTILINE)
@@ -59,7 +59,7 @@ def test_the_readme_quotes_these_records(arm: str, found: Found) -> None:
     assert quoted.groups() == (str(row["n"]), f"{found.value('matrix_cells'):.0f}", f"{row['value']:.3f}")
 
 
-def test_means_are_of_the_cells_that_have_a_ratio(cells: Cells, found: Found) -> None:
+def test_means_are_of_the_cells_that_have_a_ratio(cells: Cells, found: Lookup) -> None:
     matrix = cells.pairs("matrix")
     assert found.value("matrix_cells") == len(matrix)
     for arm in ARMS:
@@ -68,7 +68,7 @@ def test_means_are_of_the_cells_that_have_a_ratio(cells: Cells, found: Found) ->
         assert row is not None and row["n"] == len(own) and row["value"] == pytest.approx(sum(own) / len(own))
 
 
-def test_waiting_in_the_same_order_is_the_baseline_of_nearly_all_cells(cells: Cells, found: Found) -> None:
+def test_waiting_in_the_same_order_is_the_baseline_of_nearly_all_cells(cells: Cells, found: Lookup) -> None:
     for arm in ARMS:
         every, own = found.row("mean_speedup_same_order", arm), found.row("mean_speedup", arm)
         assert every is not None and own is not None and own["n"] <= every["n"] >= len(cells.pairs("matrix")) - 1
@@ -76,10 +76,10 @@ def test_waiting_in_the_same_order_is_the_baseline_of_nearly_all_cells(cells: Ce
             assert (every["value"], every["n"]) == (own["value"], own["n"])
 
 
-def test_the_papers_share_of_wait_stands_beside_waits_alone(cells: Cells, found: Found) -> None:
+def test_the_papers_share_of_wait_stands_beside_waits_alone(cells: Cells, found: Lookup) -> None:
     for row in (
         found.row("hidden_wait", "throughput"),
-        Found(fig19.rows(cells)).row("hidden_wait", "throughput", None),
+        Lookup(fig19.rows(cells)).row("hidden_wait", "throughput", None),
     ):
         assert row is None or row["paper"] == 0.82
     wait, lost = found.row("hidden_wait", "throughput"), found.row("hidden", "throughput")
@@ -99,7 +99,7 @@ def test_hidden_wait_is_of_transfer_and_skew(cells: Cells) -> None:
     assert hidden_wait(arm.parts, alone) is None
 
 
-def test_bits_that_were_copied_are_no_evidence(cells: Cells, found: Found) -> None:
+def test_bits_that_were_copied_are_no_evidence(cells: Cells, found: Lookup) -> None:
     for arm in ("quality", "quality-random"):
         both = [(pair.run(arm), pair.run(arm_named(arm).reference)) for pair in cells.every_pair()]
         known = [(one, other) for one, other in both if one is not None and other is not None]

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from paper_figs import fig10, fig14, fig15, fig18, findings, review2, table2, table3
+from paper_figs import fig10, fig14, fig15, fig18, review2, table2, table3, wording
 from paper_figs.caption import caption
 from paper_figs.cells import Cells
 from paper_figs.make import make
@@ -36,14 +36,12 @@ def frame(exhibit: ModuleType, *rows: tuple[str, str, str, float]) -> pd.DataFra
 
 
 def test_effects_are_called_none_below_a_threshold() -> None:
-    assert findings.percent(1.156) == "+15.6 %" and findings.percent(0.923) == "−7.7 %"
-    assert findings.percent(1.0001) == "±0.0 %" and findings.points(-0.033) == "−3.3 %"
-    assert findings.effect_of(0.996) == "no effect (−0.4 %)" and findings.effect_of(0.99) == "−1.0 %"
-    assert (
-        findings.quality_effect_of(0.09) == "no effect (+0.09 dB)" and findings.quality_effect_of(-0.24) == "−0.24 dB"
-    )
-    assert "±0.5 %" in findings.THRESHOLDS and "±0.2 dB" in findings.THRESHOLDS
-    assert [findings.listed(texts) for texts in ((), ("a",), ("a", "b", "c"))] == ["", "a", "a, b and c"]
+    assert wording.percent(1.156) == "+15.6 %" and wording.percent(0.923) == "−7.7 %"
+    assert wording.percent(1.0001) == "±0.0 %" and wording.points(-0.033) == "−3.3 %"
+    assert wording.effect_of(0.996) == "no effect (−0.4 %)" and wording.effect_of(0.99) == "−1.0 %"
+    assert wording.quality_effect_of(0.09) == "no effect (+0.09 dB)" and wording.quality_effect_of(-0.24) == "−0.24 dB"
+    assert "±0.5 %" in wording.THRESHOLDS and "±0.2 dB" in wording.THRESHOLDS
+    assert [wording.listed(texts) for texts in ((), ("a",), ("a", "b", "c"))] == ["", "a", "a, b and c"]
 
 
 # (speedup, PSNR − barrier's) of bonsai at the laptop scale

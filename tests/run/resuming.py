@@ -30,8 +30,8 @@ from harness.run.workload import Workload, load_workload
 from odin.arms import arm
 from odin.comm.link import UNSHAPED
 from odin.keeper import Keeper
+from odin.losses import StepRecord
 from odin.mixed.owners import Owners
-from odin.runtime import StepRecord
 from pipelines.reference.registry import FAMILIES
 
 SCENE = "rooms?views=16&width=48&height=36&points=400"

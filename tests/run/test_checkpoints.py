@@ -14,7 +14,8 @@ from harness.run.workload import Workload, load_workload
 from odin.arms import arm
 from odin.errors import InputError
 from odin.keeper import Keeper
-from odin.runtime import Runtime, StepRecord
+from odin.losses import StepRecord
+from odin.runtime import Runtime
 from pipelines.checkpoint import load as load_checkpoint
 from pipelines.checkpoint import save
 from tests.odin.threads import run_ranks

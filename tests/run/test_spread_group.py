@@ -19,7 +19,7 @@ from odin.comm.link import UNSHAPED
 from odin.comm.spread import SpreadTransport
 from odin.errors import InputError, RunError
 from odin.keeper import Entry
-from odin.runtime import StepRecord
+from odin.losses import StepRecord
 from tests.odin.processes import Ranks, run_processes
 
 

@@ -24,9 +24,9 @@ from harness.store.store import MODEL, STEPS, TIMELINE, TRACE, WINDOWS, CellStor
 from odin.arms import arm
 from odin.comm.link import Link
 from odin.keeper import Entry, NominalKeeper, Work
+from odin.losses import StepRecord
 from odin.phases import Phase
 from odin.replay import RecordingRecipe, Trajectory
-from odin.runtime import StepRecord
 
 TINY = "rooms?views=24&width=64&height=48&points=600"
 WORDS = [f"scene={TINY}", "engine=virtual", "ranks=4", "views_per_unit=2", "steps=14", "densify_at=[6]", "sh_at=[3]"]

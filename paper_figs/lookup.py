@@ -12,7 +12,7 @@ from paper_figs.tidy import number
 Row = Mapping[str, Any]
 
 
-class Found:
+class Lookup:
     """The rows of an exhibit whose places are pipelines alone."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
