@@ -11,7 +11,7 @@ import pytest
 
 from harness.store.identity import ROOT
 from odin.arms import arm as arm_named
-from paper_figs import fig19, headline
+from paper_figs import fig12, fig19, headline
 from paper_figs.cells import Cells
 from paper_figs.lookup import Lookup
 from paper_figs.matrix import ARMS, hidden_wait
@@ -97,6 +97,17 @@ def test_hidden_wait_is_of_transfer_and_skew(cells: Cells) -> None:
     assert hidden_wait(arm.parts, base.parts) == pytest.approx(1 - left / of)
     alone = base.parts.model_copy(update={"transfer": 0.0, "skew": 0.0})
     assert hidden_wait(arm.parts, alone) is None
+
+
+def test_no_arm_of_fig_12_is_faster_than_its_transfer_allows(cells: Cells) -> None:
+    (remark,) = fig12.remarks(cells)
+    bound = float(remark.partition("above ")[2].partition("×")[0])
+    frame = fig12.rows(cells)
+    replicated = frame.loc[frame["arm"].str.startswith("DDP"), "value"]
+    assert 0.9 * bound < replicated.max() < bound
+    asked = float(remark.partition("at most ")[2].partition(" ms")[0])
+    waits = float(remark.partition("waits ")[2].partition(" ms")[0])
+    assert waits / asked == pytest.approx(7.6 / bound, rel=0.01)
 
 
 def test_bits_that_were_copied_are_no_evidence(cells: Cells, found: Lookup) -> None:
