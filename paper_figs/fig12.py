@@ -59,7 +59,8 @@ def remarks(cells: Cells) -> list[str]:
     asks = f" {paper:g}× would ask for at most {1e3 * alone / paper:.1f} ms." if paper else ""
     return [
         f"DDP + Odin sends what DDP sends, for which barrier waits {1e3 * transfer:.1f} ms of a step of "
-        f"{1e3 * own.breakdown.step:.1f} ms: on this link no order of work takes it above {alone / transfer:.2f}×.{asks}"
+        f"{1e3 * own.breakdown.step:.1f} ms: on this link no order of work takes it above "
+        f"{alone / transfer:.2f}×.{asks}"
     ]
 
 
