@@ -208,8 +208,9 @@ def _untested(rows: pd.DataFrame) -> Iterator[str]:
         yield f"nothing was tested, because {', '.join(overlapping['arm'].unique())} opened no window"
 
 
-def compare(sequences: Sequence[Sequence[str]], out: Path) -> int:
-    """Run what is missing, print the table, write it as CSV; 0 if the arms end in the states that they should."""
+def compare(sequences: Sequence[Sequence[str]], out: Path, csv: Path | None = None) -> int:
+    """Run what is missing, print the table, write it as CSV (by default into `out`); 0 if the arms end in the states
+    that they should."""
     code, found = recorded(sequences, out)
     for line in found.lines():
         print(line)
@@ -218,7 +219,7 @@ def compare(sequences: Sequence[Sequence[str]], out: Path) -> int:
         return code or 1
     frame = table(found.done)
     print(frame.assign(state=frame["state"].str[:12]).to_string(index=False))
-    frame.to_csv(out / "bit_identity.csv", index=False)
+    frame.to_csv(csv or out / "bit_identity.csv", index=False)
     wrong = objections(frame)
     if code:
         wrong.append(f"A run ended with exit code {code}; see above.")
@@ -235,7 +236,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4, 8])
     parser.add_argument("--optimizers", nargs="+", default=["dense", "selective"])
     parser.add_argument("--arms", nargs="+", choices=EXACT, default=EXACT, help="at least two, to be compared")
-    parser.add_argument("--out", type=Path, default=Path("runs/bit-identity"))
+    parser.add_argument("--out", type=Path, default=Path("runs/bit-identity"), help="where records go")
+    parser.add_argument("--csv", type=Path, help="the table, by default bit_identity.csv in --out")
     given = parser.parse_args(arguments)
     if len(set(given.arms)) < 2:
         parser.error("--arms needs two arms: one has nothing to be compared with")
@@ -245,7 +247,7 @@ def main(arguments: Sequence[str]) -> int:
         for optimizer in given.optimizers
         for own in words(ranks, optimizer, given.arms)
     ]
-    return code_of(lambda: compare(sequences, given.out), folder=given.out)
+    return code_of(lambda: compare(sequences, given.out, given.csv), folder=given.out)
 
 
 if __name__ == "__main__":

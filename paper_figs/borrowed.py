@@ -1,4 +1,4 @@
-"""What the headline shows of other exhibits: the city, quality over seeds, planning, memory and admission."""
+"""What the headline shows of other exhibits: the city, quality over seeds, planning, memory, admission, equal bits."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ LIKE_THE_PAPER = ("predicted", "predicted-random")  # arms of the city that the 
 POOLED = ("quality_delta", "equivalence_bound", "quality_delta_same_order", "equivalence_bound_same_order")
 QUALITY = (*POOLED, "largest_psnr_delta_fixed", "worst_psnr_delta")
 FIXED, DENSIFIED = ", densification off", ", densification on"  # how scenes of Review 2 end
+EXACT = ("quality", "paper-quality")
+PLACE = ["scene", "seed", "ranks", "optimizer", "steps"]  # what arms of benchmarks/bits.csv are compared within
 PLANS = {
     "dense": "plan_seconds_50000",
     "light": "plan_seconds_50000_light",
@@ -75,6 +77,21 @@ def add_memory(found: Rows, cells: Cells) -> None:
         more: dict[str, Any] = {"arm": str(arm), "n": len(rows), **own}
         found.add("extra_memory_of_bound", (rows["extra"] / rows["formula_extra"]).max(), unit="ratio", **more)
         found.add("extra_memory_spread", rows["extra"].max() / rows["extra"].min() - 1.0, unit="share", **more)
+
+
+def add_processes(found: Rows, cells: Cells) -> None:
+    """same_bits_processes by exact arm: share of the comparisons with waiting in the same order, over ranks and
+    optimizers, that end in equal bits, every arm trained by processes of its own; from benchmarks/bits.csv."""
+    table = cells.table("bits")
+    if table is None:
+        return
+    table = table[table["trained"]].drop_duplicates([*PLACE, "arm"])
+    for arm in EXACT:
+        both = [table[table["arm"] == name].set_index(PLACE)["state"] for name in (arm, EXACT_REFERENCE)]
+        known = pd.concat(both, axis=1, join="inner")
+        if len(known):
+            own = cells.table_source("bits", "measured", arm=arm, n=len(known), unit="share")
+            found.add("same_bits_processes", float((known.iloc[:, 0] == known.iloc[:, 1]).mean()), **own)
 
 
 def add_admission(found: Rows, cells: Cells) -> None:

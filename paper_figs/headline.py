@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from harness.report.clocks import DETERMINISTIC
 from harness.report.links import by_construction, fitted
 from harness.store.schema import Label
-from paper_figs.borrowed import add_admission, add_city, add_memory, add_plans, add_seeds
+from paper_figs.borrowed import add_admission, add_city, add_memory, add_plans, add_processes, add_seeds
 from paper_figs.cells import Cells, Pair, source
 from paper_figs.drawing import PAPER_MARK, SPEEDUP, WIDTH, arm_style, canvas, in_style, legend_above, ratio_axis
 from paper_figs.exhibit import Need, Study
@@ -63,6 +63,7 @@ def rows(cells: Cells) -> pd.DataFrame:
     add_plans(found, cells)
     add_memory(found, cells)
     add_admission(found, cells)
+    add_processes(found, cells)
     return found.frame()
 
 

@@ -64,6 +64,9 @@ def test_equal_states_of_all_that_was_asked_for_pass(bench: Bench) -> None:
     assert code == 0 and printed.endswith(AGREED.format(2 * 3 + 2))
     frame = pd.read_csv(bench.out / "bit_identity.csv")
     assert set(frame["seed"]) == {4} and frame["state"].str.len().min() == 64
+    table = bench.out / "elsewhere.csv"
+    assert bench("seed=4", "--ranks", "2", "3", "--optimizers", "dense", "--csv", str(table))[0] == 0
+    assert pd.read_csv(table).equals(frame)
 
 
 def test_states_that_differ_are_named_with_their_arms(bench: Bench) -> None:

@@ -238,7 +238,17 @@ def admission() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["phase", "barrier-planned", "quality", "share_%"])
 
 
+def bits() -> pd.DataFrame:
+    """As benchmarks.bit_identity writes it, without what is not shown."""
+    rows = [("rooms-views36", 0, 2, optimizer, 60, arm, 0, f"state of {optimizer}", True)
+            for optimizer in ("dense", "selective")
+            for arm in ("barrier-planned", "paper-quality", "quality")]  # fmt: skip
+    names = ["scene", "seed", "ranks", "optimizer", "steps", "arm", "repeat", "state", "trained"]
+    return pd.DataFrame(rows, columns=names)
+
+
 TABLES = {
+    "bits": bits,
     "admission": admission,
     "planner": planner,
     "shadow_memory": shadow_memory,

@@ -169,4 +169,5 @@ def test_every_aim_of_the_design_has_a_line() -> None:
     assert {(q, arm) for q in ("equivalence_bound", "largest_psnr_delta_fixed")
             for arm in ("throughput", "predicted")} <= quantities  # fmt: skip
     assert {"same_bits", "hidden_publish_64", "speedup_32", "speedup_64", "plan_seconds_50000", "hazard_share",
-            "admission_share", "extra_memory_of_bound"} <= {quantity for quantity, _ in quantities}  # fmt: skip
+            "admission_share", "extra_memory_of_bound",
+            "same_bits_processes"} <= {quantity for quantity, _ in quantities}  # fmt: skip
