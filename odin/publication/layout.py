@@ -9,7 +9,6 @@ Legend: N rows, U views per unit, G column groups.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -119,13 +118,14 @@ def lay_out(classes: Classes, cutting: Cutting) -> Cut:
 
 def _digest(classes: Classes, cutting: Cutting, segments: Sequence[SegmentSpec]) -> int:
     """A cut is a function of classes and numbers, which enter here, and of the order of rows in chunks."""
-    early, lead = (-1 if room is None else room for room in (cutting.early, cutting.lead))
-    switches = (cutting.unit, cutting.groups, cutting.split, cutting.corrects, cutting.chunks, *cutting.visible)
-    value = crc32(array("q", (early, lead, *switches, fold(classes.last, classes.need))))
+    # Python's hash of a tuple of integers is the same in every process; that of text or None is not.
+    early, lead = -1 if cutting.early is None else cutting.early, -1 if cutting.lead is None else cutting.lead
+    switches = (cutting.unit, cutting.groups, cutting.split, cutting.corrects, cutting.chunks, cutting.visible)
+    value = hash((early, lead, switches, fold(classes.last, classes.need)))
     if cutting.chunks:
         for spec in segments:
             if spec.name.startswith(CHUNK):
-                value = crc32(spec.blocks[0].rows.tobytes(), value)
+                value = hash((value, crc32(spec.blocks[0].rows.tobytes())))
     return value & 0x7FFFFFFF
 
 

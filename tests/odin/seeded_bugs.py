@@ -167,7 +167,7 @@ def _(patch: Patch) -> None:
     def without_colours(classes: Classes, cutting: object) -> object:
         cut = lay_out(classes, cutting)
         return replace(
-            cut, segments=tuple(replace(s, parts=tuple(p for p in s.parts if p.lo == 0)) for s in cut.segments)
+            cut, segments=tuple(s._replace(parts=tuple(p for p in s.parts if p.lo == 0)) for s in cut.segments)
         )
 
     patch.setattr(scoped, "lay_out", without_colours)
@@ -196,7 +196,7 @@ def _(patch: Patch) -> None:
 
 @bug("geometry leaves with the colours", "barrier-planned", Invariant.SLOT, size=(1, 1, 1, 1))
 def _(patch: Patch) -> None:
-    together = lambda *rows: [replace(spec, launch=COLOURS) for spec in two_buckets(*rows)]  # noqa: E731
+    together = lambda *rows: [spec._replace(launch=COLOURS) for spec in two_buckets(*rows)]  # noqa: E731
     patch.setattr(base, "two_buckets", together)
 
 
@@ -205,7 +205,7 @@ def _(patch: Patch) -> None:
     def apart(classes: Classes, cutting: object) -> object:
         cut, marks = lay_out(classes, cutting), cutting.visible
         without = lambda b: b._replace(groups=tuple(g for g in b.groups if g not in marks))  # noqa: E731
-        segments = [replace(s, blocks=tuple(map(without, s.blocks))) for s in cut.segments]
+        segments = [s._replace(blocks=tuple(map(without, s.blocks))) for s in cut.segments]
         every_row = Block(rows=np.arange(len(classes.last), dtype=np.int32), groups=marks)
         return replace(cut, segments=(*segments, SegmentSpec(name="marks", blocks=(every_row,))))
 

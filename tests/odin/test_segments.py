@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
 
+from harness.store.identity import ROOT
 from odin.publication.layout import Classes, Cut, Cutting, lay_out
 from tests.odin.test_layout import cuts, random_classes
 
@@ -43,6 +47,23 @@ def test_cuts_that_differ_have_different_hashes(given_cut) -> None:
         after = lay_out(*other)
         if content(before) != content(after):
             assert before.digest != after.digest
+
+
+def test_the_hash_is_the_same_in_a_process_that_seeds_its_hashes_otherwise() -> None:
+    """Ranks compare them, and each process hashes text with a seed of its own."""
+    script = (
+        "import numpy as np; from odin.publication.layout import *\n"
+        "one = Classes(last=np.arange(9, dtype=np.uint8) % 2, need=np.arange(9, dtype=np.uint8) % 3 % 2)\n"
+        "for early in (None, 4):\n"
+        "    cutting = Cutting(unit=2, groups=2, split=True, early=early, lead=None, chunks=2, visible=(2,))\n"
+        "    print(lay_out(one, cutting).digest)\n"
+    )
+    said = {
+        subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, cwd=ROOT,
+                       capture_output=True, text=True, check=True).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(said) == 1 and len(set(said.pop().split())) == 2
 
 
 def test_the_order_of_rows_in_chunks_counts() -> None:
