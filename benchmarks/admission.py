@@ -3,11 +3,12 @@
     python -m benchmarks.admission scene=../shared/data/bonsai images=images_4 steps=60
 
 Trains rank 0 of the engine's ranks in this process, under `barrier-planned` and under `--arm`, and prints the CPU
-milliseconds per step of every phase, medians over steps without a structural event. The other ranks' gradients are
-taken as zero: what rank 0 does in a step is the same, and nothing else runs beside it. `scopes` takes the conservative
-scopes of all views of a step, `hazards` compares those of two steps and cuts the slot, `clear` zeroes and lays it out
-(in every arm), `between` is what no phase covers; `hazard_pass` is the hazard pass alone, a part of `hazards`.
-Nothing is padded and no time on the wall is read. Exits 1 where --limit is given and the share exceeds it.
+milliseconds per step of every phase, medians over steps without a structural event and then over --repeat trainings of
+each arm, taken in turn. The other ranks' gradients are taken as zero: what rank 0 does in a step is the same, and
+nothing else runs beside it. `scopes` takes the conservative scopes of all views of a step, `hazards` compares those of
+two steps and cuts the slot, `clear` zeroes and lays it out (in every arm), `between` is what no phase covers;
+`hazard_pass` is the hazard pass alone, a part of `hazards`. Nothing is padded and no time on the wall is read. Exits 1
+where --limit is given and the share exceeds it.
 """
 
 from __future__ import annotations
@@ -95,10 +96,13 @@ def measure(workload: Workload, name: str) -> pd.Series:
     return table.loc[kept].median()
 
 
-def compared(workload: Workload, name: str) -> pd.DataFrame:
-    """One line per phase: CPU ms per step under `barrier-planned` and under the arm, and its share of the latter."""
+def compared(workload: Workload, name: str, repeats: int = 1) -> pd.DataFrame:
+    """One line per phase: CPU ms per step under `barrier-planned` and the arm, medians over repeats, and the share of the
+    arm's step."""
     with hazard_passes() as passes:  # `barrier-planned` has none
-        frame = pd.DataFrame({BARRIER: measure(workload, BARRIER), name: measure(workload, name)}).fillna(0.0)
+        taken = [(measure(workload, BARRIER), measure(workload, name)) for _ in range(repeats)]
+    medians = [pd.concat(runs, axis=1).median(axis=1) for runs in zip(*taken, strict=True)]
+    frame = pd.DataFrame(dict(zip((BARRIER, name), medians, strict=True))).fillna(0.0)
     order = [phase.value for phase in Phase if phase.value in frame.index]
     frame = frame.loc[[*order, BETWEEN, STEP]]
     frame.loc[PASS] = {BARRIER: 0.0, name: statistics.median(passes or [0.0])}
@@ -111,13 +115,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--arm", default="quality", help="an arm with scopes (default quality)")
+    parser.add_argument("--repeat", type=int, default=3, help="trainings of each arm (default 3)")
     parser.add_argument("--limit", type=float, help="largest share in %% that is accepted")
     parser.add_argument("--csv", type=Path, help="write the table here too")
     given = parser.parse_args(arguments)
     config = load([*UNTIMED, *given.settings])
     compile_kernels(config)
     workload = load_workload(config)
-    frame = compared(workload, given.arm)
+    frame = compared(workload, given.arm, max(given.repeat, 1))
     print(frame.to_string(float_format="{:.3f}".format))
     spent, step = frame.loc[list(ADMISSION), given.arm].sum(), frame.loc[STEP, given.arm]
     share = 100.0 * spent / step
