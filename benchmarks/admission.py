@@ -97,8 +97,8 @@ def measure(workload: Workload, name: str) -> pd.Series:
 
 
 def compared(workload: Workload, name: str, repeats: int = 1) -> pd.DataFrame:
-    """One line per phase: CPU ms per step under `barrier-planned` and the arm, medians over repeats, and the share of the
-    arm's step."""
+    """One line per phase: CPU ms per step under `barrier-planned` and the arm, medians over repeats, and the share of
+    the arm's step."""
     with hazard_passes() as passes:  # `barrier-planned` has none
         taken = [(measure(workload, BARRIER), measure(workload, name)) for _ in range(repeats)]
     medians = [pd.concat(runs, axis=1).median(axis=1) for runs in zip(*taken, strict=True)]
