@@ -48,7 +48,7 @@ def test_the_results_it_links_to_exist() -> None:
     """Anchors as GitHub makes them: lower case, punctuation gone, spaces as hyphens."""
     heads = re.findall(r"^## (.*)$", RESULTS, re.MULTILINE)
     anchors = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
-    linked = re.findall(r"docs/results\.md#([^)]*)\)", README)
+    linked = re.findall(r"docs/results\.md#([^)]*)\)", README) + re.findall(r"\]\(#([^)]*)\)", RESULTS)
     assert linked
     assert [anchor for anchor in linked if anchor not in anchors] == []
 
