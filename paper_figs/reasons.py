@@ -104,8 +104,8 @@ def pooled(found: Lookup, arm: str) -> str:
     lost = f"The plan's order of views alone (barrier-planned) ends {order} from barrier." if order else ""
     spread = found.text("largest_perturbed_spread", CONTROL, None)
     chaos = (
-        f"Densification is chaotic: barrier itself, with initial positions scaled by 1 + 1e-6, ends within {spread} of "
-        "what it ends at without."
+        "Densification is chaotic: barrier itself, with initial positions scaled by 1 + 1e-6 or 1 + 2e-6, spreads over "
+        f"up to {spread}."
         if spread
         else ""
     )
