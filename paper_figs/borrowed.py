@@ -95,7 +95,7 @@ def add_processes(found: Rows, cells: Cells) -> None:
 
 
 def add_admission(found: Rows, cells: Cells) -> None:
-    """Of a step's CPU time: hazard_share (the hazard pass alone) and admission_share (scopes, hazards and cut), from
+    """Of a step's CPU time: hazard_share (the hazard pass alone; hazard_ms), admission_share (scopes, hazards, cut), from
     benchmarks/admission.csv as benchmarks/admission.py writes it."""
     table = cells.table("admission")
     if table is None:
@@ -103,6 +103,8 @@ def add_admission(found: Rows, cells: Cells) -> None:
     shares = table.set_index(table.columns[0])["share_%"] / 100.0
     own = cells.table_source("admission", "measured", arm=table.columns[2], unit="share")
     found.add("hazard_share", float(shares["hazard_pass"]), **own)
+    milliseconds = table.set_index(table.columns[0])[table.columns[2]]
+    found.add("hazard_ms", float(milliseconds["hazard_pass"]), **{**own, "unit": "ms"})
     found.add("admission_share", float(shares[[Phase.SCOPES.value, Phase.HAZARDS.value]].sum()), **own)
 
 

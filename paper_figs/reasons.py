@@ -79,6 +79,12 @@ def plan(found: Lookup, arm: str) -> str:
     return f"It takes {spent} of CPU time, so that the load of the machine is not the reason{less}."
 
 
+def hazards(found: Lookup, arm: str) -> str:
+    """What the hazard pass takes, and what most of that is."""
+    spent = found.text("hazard_ms", arm)
+    return f"It takes {spent} of CPU time, most of it the call and caches that rendering has emptied." if spent else ""
+
+
 def city(ranks: int) -> Callable[[Lookup, str], str]:
     """What a city on shards over so many ranks loses to the plan's order of views, or still waits for in barrier's."""
 

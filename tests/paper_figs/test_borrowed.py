@@ -11,6 +11,7 @@ import pytest
 from paper_figs.borrowed import add_admission, add_processes
 from paper_figs.cells import Cells
 from paper_figs.lookup import Lookup
+from paper_figs.reasons import hazards
 from paper_figs.tidy import Rows
 from tests.paper_figs.records import admission, bits
 
@@ -50,6 +51,8 @@ def test_the_hazard_pass_is_told_apart_from_its_phase(tmp_path: Path) -> None:
     found = looked_up(tmp_path, admission=admission())
     assert found.value("hazard_share", "quality") == pytest.approx(0.001)
     assert found.value("admission_share", "quality") == pytest.approx(0.027)
+    assert found.value("hazard_ms", "quality") == pytest.approx(0.02)
+    assert "0.02 ms" in hazards(found, "quality")
 
 
 def test_nothing_is_made_of_no_table(tmp_path: Path) -> None:
