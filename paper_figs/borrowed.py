@@ -95,7 +95,7 @@ def add_processes(found: Rows, cells: Cells) -> None:
 
 
 def add_admission(found: Rows, cells: Cells) -> None:
-    """Of a step's CPU time: hazard_share (the hazard pass alone; hazard_ms), admission_share (scopes, hazards, cut), from
+    """Of a step's CPU time: hazard_share (hazard pass alone; hazard_ms), admission_share (scopes, hazards, cut), from
     benchmarks/admission.csv as benchmarks/admission.py writes it."""
     table = cells.table("admission")
     if table is None:
