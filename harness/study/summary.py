@@ -13,6 +13,7 @@ from harness.store.schema import Result
 from harness.store.store import CellStore
 from harness.study.repeats import Repeats, repeat_lines, repeats_of
 from harness.study.states import PairState
+from odin.arms import arm as arm_named
 
 SEED = "seed"
 
@@ -136,7 +137,7 @@ def _of(state: PairState, store: CellStore) -> Iterator[PairRatio]:
             baseline=runs[pair.baseline],
             arm=runs[arm],
             expected=(sequence.count(pair.baseline), sequence.count(arm)),
-            reference=tuple(r.measurement for r in runs.get("barrier-planned", ()) if r.measurement is not None),
+            reference=tuple(r.measurement for r in runs.get(arm_named(arm).reference, ()) if r.measurement is not None),
         )
         failure = failures(judge(compared))
         yield PairRatio(

@@ -21,8 +21,9 @@ PARTS: dict[str, tuple[float, ...]] = {
     "barrier-planned": (0.200, 0.084, 0.010, 0.001, 0.002, 0.001),
     "quality": (0.201, 0.021, 0.006, 0.009, 0.002, 0.001),
     "predicted": (0.202, 0.001, 0.004, 0.006, 0.002, 0.001),
+    "quality-random": (0.201, 0.024, 0.008, 0.009, 0.002, 0.001),
 }
-PSNR = {"barrier": 21.3, "barrier-planned": 21.4, "quality": 21.4, "predicted": 21.39}
+PSNR = {"barrier": 21.3, "barrier-planned": 21.4, "quality": 21.4, "predicted": 21.39, "quality-random": 21.3}
 
 
 def breakdown(parts: tuple[float, ...], factor: float = 1.0, steps: int = STEPS, ranks: int = 2) -> Breakdown:

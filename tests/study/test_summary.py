@@ -55,6 +55,20 @@ def test_a_broken_gate_is_failed_and_no_number(tmp_path: Path) -> None:
     assert "1.389 (n = 1, no interval)" in text
 
 
+@pytest.mark.parametrize(("ends", "fails"), [("aa", False), ("bb", True)])
+def test_bits_are_compared_with_those_of_the_arms_own_order(tmp_path: Path, ends: str, fails: bool) -> None:
+    """quality-random has barrier's views, not those of the plan."""
+    order = ["barrier", "barrier-planned", "quality", "quality-random"]
+    plan = studies.plan(tmp_path, seeds=(0,), pairs=[order], set={"link": "none", "padded": False, "steps": 4,
+                                                                 "mirrored": False})  # fmt: skip
+    digests = {"barrier": "aa", "barrier-planned": "bb", "quality": "bb", "quality-random": ends}
+    for index, (arm, _) in enumerate(plan.pairs[0].cells):
+        studies.record(plan, plan.pairs[0], index, final_digest=32 * digests[arm])
+    found = pair_ratios(pair_states(plan), CellStore(tmp_path))
+    failed = {ratio.arm for ratio in found if "bit-identity" in ratio.failure}
+    assert failed == ({"quality-random"} if fails else set())
+
+
 def test_pairs_that_are_not_done_are_left_out(tmp_path: Path) -> None:
     plan = studies.plan(tmp_path)
     studies.record(plan, plan.pairs[0], 0)
