@@ -100,12 +100,13 @@ def add_admission(found: Rows, cells: Cells) -> None:
     table = cells.table("admission")
     if table is None:
         return
-    shares = table.set_index(table.columns[0])["share_%"] / 100.0
-    own = cells.table_source("admission", "measured", arm=table.columns[2], unit="share")
-    found.add("hazard_share", float(shares["hazard_pass"]), **own)
-    milliseconds = table.set_index(table.columns[0])[table.columns[2]]
-    found.add("hazard_ms", float(milliseconds["hazard_pass"]), **{**own, "unit": "ms"})
-    found.add("admission_share", float(shares[[Phase.SCOPES.value, Phase.HAZARDS.value]].sum()), **own)
+    phase, _, arm, share = table.columns
+    table = table.set_index(phase)
+    own = cells.table_source("admission", "measured", arm=arm)
+    found.add("hazard_share", table.at["hazard_pass", share] / 100.0, unit="share", **own)
+    found.add("hazard_ms", table.at["hazard_pass", arm], unit="ms", **own)
+    both = table.loc[[Phase.SCOPES.value, Phase.HAZARDS.value], share].sum()
+    found.add("admission_share", both / 100.0, unit="share", **own)
 
 
 def _transfers(found: Rows, group: Sequence[Pair]) -> None:

@@ -51,11 +51,12 @@ def remarks(cells: Cells) -> list[str]:
     """What the link leaves to any arm that sends what DDP sends."""
     pairs, paper = used(cells), stated("Fig. 12", "speedup_over_one_gpu")
     pair = next((pair for pair in pairs if pair.ranks > 1 and pair.pipeline == "3DGS"), None)
-    own = pair.run("barrier") if pair is not None else None
-    rate, _ = scaling.reference(cells).get(pair.scene, (None, None)) if pair is not None else (None, None)
-    if own is None or rate is None or not own.breakdown.transfer:
+    if pair is None:
         return []
-    transfer, alone = own.breakdown.transfer, own.global_batch / rate  # s per step, and of its views on one rank
+    own, base = pair.run("barrier"), scaling.reference(cells).get(pair.scene)
+    if own is None or base is None or not own.breakdown.transfer:
+        return []
+    transfer, alone = own.breakdown.transfer, own.global_batch / base[0]  # s per step, and of its views on one rank
     asks = f" {paper:g}× would ask for at most {1e3 * alone / paper:.1f} ms." if paper else ""
     return [
         f"DDP + Odin sends what DDP sends, for which barrier waits {1e3 * transfer:.1f} ms of a step of "

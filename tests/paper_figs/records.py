@@ -248,8 +248,6 @@ def bits() -> pd.DataFrame:
 
 
 TABLES = {
-    "bits": bits,
-    "admission": admission,
     "planner": planner,
     "shadow_memory": shadow_memory,
     "shadow_graph": shadow_graph,
